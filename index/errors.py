@@ -1,0 +1,144 @@
+"""Every fault that softdict raises on purpose. They carry data; no HTTP lives here.
+
+SoftDictError
+├── InvalidRequest            an argument is wrong; ``faults`` names each one
+│   └── InvalidKey            a key no dictionary can hold
+├── UnknownDataset            no dataset of that name
+├── DatasetExists             the name is taken
+├── UnknownEntry              no such key (also a KeyError, as mappings promise)
+├── WrongValue                a value that its column's type cannot hold
+├── UnreadableSource          a file that cannot be read as a table
+│   └── BadRows               rows that cannot be loaded, with their lines
+├── EncoderUnavailable        an encoder that cannot be opened here
+├── EncoderMismatch           the dataset's vectors came from another encoder
+├── StoreLocked               another process has the folder open for writing
+├── ReadOnlyStore             this process opened the folder for reading only
+└── StoreCorrupt              the folder holds something this version cannot read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class SoftDictError(Exception):
+    """The root: catch this to catch every fault softdict raises on purpose."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing wrong with a request: where it stands, and what to do about it."""
+
+    where: str
+    message: str
+
+
+class InvalidRequest(SoftDictError, ValueError):
+    """One or more arguments are wrong; ``faults`` lists them all."""
+
+    def __init__(self, *faults: Fault) -> None:
+        self.faults = faults
+        super().__init__("; ".join(f"{fault.where}: {fault.message}" for fault in faults))
+
+
+class InvalidKey(InvalidRequest):
+    """A key no dictionary can hold: empty, too long or not text."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Fault("key", message))
+
+
+class UnknownDataset(SoftDictError):
+    """No dataset has that name."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.name, self.known = name, tuple(known)
+        have = ", ".join(self.known[:20]) or "none"
+        super().__init__(f"there is no dataset {name!r}; there are: {have}")
+
+
+class DatasetExists(SoftDictError):
+    """The name is taken."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"a dataset {name!r} exists; delete it, or load with if_exists=replace or append"
+        )
+
+
+class UnknownEntry(SoftDictError, KeyError):
+    """No entry has exactly that key."""
+
+    def __init__(self, key: object, dataset: str) -> None:
+        self.key, self.dataset = key, dataset
+        super().__init__(f"{dataset!r} has no key {key!r}")
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError's own __str__ would quote the sentence
+
+
+class WrongValue(SoftDictError, ValueError):
+    """A value that its column's type cannot hold."""
+
+    def __init__(self, column: str, message: str) -> None:
+        self.column = column
+        super().__init__(f"column {column!r}: {message}")
+
+
+class UnreadableSource(SoftDictError, ValueError):
+    """A file or stream that cannot be read as a table of keys and values."""
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be loaded. ``line`` counts from 1, the header included."""
+
+    line: int
+    reason: str
+
+
+class BadRows(UnreadableSource):
+    """Rows that cannot be loaded; the first of them, and how many there are."""
+
+    def __init__(self, rows: Sequence[BadRow], total: int) -> None:
+        self.rows, self.total = tuple(rows), total
+        shown = "; ".join(f"line {row.line}: {row.reason}" for row in self.rows[:5])
+        more = f" (and {total - 5} more)" if total > 5 else ""
+        super().__init__(f"{shown}{more}. Correct them, or load with on_error=skip")
+
+
+class EncoderUnavailable(SoftDictError):
+    """An encoder that cannot be opened here; the message says what would help."""
+
+
+class EncoderMismatch(SoftDictError):
+    """The dataset's vectors were made by another encoder than the one opened now."""
+
+    def __init__(self, dataset: str, stored: str, opened: str) -> None:
+        self.dataset, self.stored, self.opened = dataset, stored, opened
+        super().__init__(
+            f"dataset {dataset!r} was written by encoder {stored}, and this is {opened}; "
+            f"run: python -m service reencode {dataset}"
+        )
+
+
+class StoreLocked(SoftDictError):
+    """Another process has the folder open for writing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        super().__init__(
+            f"{folder} is open for writing in another process; stop that process, "
+            "or send the change to the service that runs on it"
+        )
+
+
+class ReadOnlyStore(SoftDictError):
+    """This process opened the folder for reading only."""
+
+
+class StoreCorrupt(SoftDictError):
+    """The folder holds something that this version of softdict cannot read."""
