@@ -1,0 +1,195 @@
+"""What a dictionary answers: blends, matches, answers and comparisons, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+ColumnType = Literal["number", "vector", "category", "text"]
+Mode = Literal["soft", "exact"]
+# A number, a vector of numbers, a label or text; None where the value is missing.
+Value = float | int | str | tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """One typed value column; ``width`` is a vector's number of components."""
+
+    name: str
+    type: ColumnType
+    width: int | None = None
+
+
+@dataclass(frozen=True)
+class NumberBlend:
+    """Weighted mean and standard deviation; ``level`` of the weight lies in ``interval``."""
+
+    mean: float
+    sd: float
+    median: float
+    interval: tuple[float, float]
+    known: float  # share of the weight whose keys have a value
+    level: float = 0.9
+    type: Literal["number"] = "number"
+
+    @property
+    def value(self) -> float:
+        return self.mean
+
+
+@dataclass(frozen=True)
+class VectorBlend:
+    """Weighted mean, component by component, and the root mean squared distance to it."""
+
+    mean: tuple[float, ...]
+    sd: float
+    known: float
+    type: Literal["vector"] = "vector"
+
+    @property
+    def value(self) -> tuple[float, ...]:
+        return self.mean
+
+
+@dataclass(frozen=True)
+class LabelBlend:
+    """Share of the weight of each distinct value, greatest first; ``rest`` holds the unlisted."""
+
+    distribution: tuple[tuple[str, float], ...]
+    rest: float
+    known: float
+    type: Literal["category", "text"]
+
+    @property
+    def value(self) -> str:
+        return self.distribution[0][0]
+
+    @property
+    def probability(self) -> float:
+        return self.distribution[0][1]
+
+
+Blend = NumberBlend | VectorBlend | LabelBlend
+
+
+@dataclass(frozen=True)
+class Match:
+    """An entry with its score (cosine) and its weight (share of all attention)."""
+
+    key: str
+    value: Value | dict[str, Value]  # bare with one value column, else by column
+    values: dict[str, Value]
+    score: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a query got. ``blend`` holds None for a column in which no weight has a value."""
+
+    query: str
+    dataset: str
+    mode: Mode
+    blend: dict[str, Blend | None]
+    matches: tuple[Match, ...]
+    temperature: float
+    temperature_source: str  # given, setting, sqrt_d, effective_keys, fitted, encoder or exact
+    effective_keys: float
+    keys: int  # allowed keys, over which the weights sum to one
+    coverage: float
+    error: float
+    confidence: float | None  # None: this encoder has no calibration
+    explanation: dict[str, Any] | None = None
+
+    @property
+    def value(self) -> Value | dict[str, Value]:
+        """The blend's point value: bare with one value column, else by column."""
+        values: dict[str, Value] = {
+            name: None if blend is None else blend.value for name, blend in self.blend.items()
+        }
+        return next(iter(values.values())) if len(values) == 1 else values
+
+
+@dataclass(frozen=True)
+class ExactAnswer:
+    """What a plain dict would have said: the entry's values, or that there is none."""
+
+    found: bool
+    values: dict[str, Value] | None
+
+
+@dataclass(frozen=True)
+class ManualAnswer:
+    """The blend under weights chosen by hand; ``total`` is what they summed to as given."""
+
+    weights: dict[str, float]  # normalised to sum to one
+    total: float
+    blend: dict[str, Blend | None]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The same question put to an exact dict, to attention and to weights chosen by hand."""
+
+    query: str
+    dataset: str
+    exact: ExactAnswer
+    soft: Answer
+    manual: ManualAnswer | None
+    differences: tuple[str, ...]  # sentences: what differs, with the figures
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One key with its values and its time of arrival (seconds since 1970, UTC)."""
+
+    key: str
+    values: Mapping[str, Value]
+    arrived: float
+
+
+@dataclass(frozen=True)
+class Description:
+    """A dataset at a glance."""
+
+    name: str
+    entries: int
+    key_column: str
+    columns: tuple[Column, ...]
+    missing: dict[str, int]  # entries without a value, by column
+    encoder: str
+    dimension: int
+    temperature: str  # the setting: auto, sqrt_d, a number or effective_keys:N
+    temperature_in_use: float | None  # None where it is solved for each query
+    temperature_source: str
+    version: int
+    created: float
+    modified: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a long work is; ``total`` is None while it is unknown."""
+
+    phase: Literal["reading", "encoding", "writing"]
+    done: int
+    total: int | None
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What a load did, or, for a dry run, what it would do."""
+
+    dataset: str
+    format: str
+    key_column: str
+    columns: tuple[Column, ...]
+    rows: int  # rows read
+    loaded: int  # entries written (0 in a dry run)
+    duplicates: int  # rows merged or dropped because their key had come before
+    bad_rows: tuple[tuple[int, str], ...]  # (line, reason), the first hundred
+    bad_row_count: int
+    preview: tuple[tuple[str, dict[str, Value]], ...]  # the first five entries, as typed
+    dry_run: bool = False
+    detected: dict[str, str] | None = None  # delimiter, header, encoding of text formats

@@ -1,0 +1,32 @@
+"""Tables in and out: CSV, TSV, JSON, JSON Lines and Parquet to typed entries, and back.
+
+A table is read several times and never held: once to see what it is (``infer``), once to check
+every row and find keys that repeat, and once more each time its entries are asked for. What stays
+in memory is one row, the keys while they are compared, and the rows of keys that repeat.
+
+    sources   a path, bytes or stream that can be opened again and again; encoding
+    dialect   delimiter, quoting and header of a CSV file
+    readers   each format as rows of named cells with their lines
+    infer     what type a column has, and how its numbers are written
+    cast      one cell to one typed value
+    table     the passes, bad rows, keys that repeat
+    writers   the same formats, written
+"""
+
+from __future__ import annotations
+
+from index.loading.cast import cast_value, check_key
+from index.loading.infer import infer_columns
+from index.loading.options import LoadOptions
+from index.loading.table import Table, read_table
+from index.loading.writers import write_table
+
+__all__ = [
+    "LoadOptions",
+    "Table",
+    "cast_value",
+    "check_key",
+    "infer_columns",
+    "read_table",
+    "write_table",
+]

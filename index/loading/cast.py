@@ -1,0 +1,186 @@
+"""One cell to one typed value.
+
+``cast_value`` is strict and takes Python's own types, as JSON and Parquet give them. ``caster``
+also reads the strings that text formats are made of: numbers in one of two styles (``point``:
+1,234.56 and ``comma``: 1.234,56), vectors as JSON lists, and marks for what is missing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Literal, TypeGuard
+
+from index.answers import Column, Value
+from index.errors import InvalidKey, WrongValue
+
+Style = Literal["point", "comma"]
+
+EXACT = 2**53  # the integers up to here are exact in a double
+# Missing in columns of numbers and vectors; in columns of labels only an empty cell is.
+MISSING_MARKS = frozenset({"", "na", "n/a", "nan", "null", "none", "-"})
+_LONGEST_NUMERAL = 64  # characters; anything longer is text
+
+_NUMERALS = {
+    "point": re.compile(
+        r"[+-]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII
+    ),
+    "comma": re.compile(
+        r"[+-]?(?:(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d*)?|,\d+)(?:[eE][+-]?\d+)?", re.ASCII
+    ),
+}
+
+
+def check_key(key: object, max_length: int) -> str:
+    """Give the key back, or raise InvalidKey if no dictionary can hold it."""
+    if not isinstance(key, str):
+        raise InvalidKey(f"a key is text, not {_kind(key)}")
+    if not key or key.isspace():
+        raise InvalidKey("the key is empty")
+    if len(key) > max_length:
+        raise InvalidKey(f"the key has {len(key)} characters; at most {max_length} are allowed")
+    if not _is_encodable(key):
+        raise InvalidKey("the key holds half a surrogate pair, which is no character")
+    return key
+
+
+def cast_value(value: object, column: Column) -> Value:
+    """Turn a Python value into one that the column holds.
+
+    Numbers and booleans given to a category or text column become their JSON text, and dates
+    their ISO text. Nothing else is converted: "7" is no number, and neither is true.
+
+    Raises
+    ------
+    WrongValue
+        If the column cannot hold it: another type, NaN or infinity, an integer beyond ±2**53, a
+        vector of another width.
+    """
+    if value is None:
+        return None
+    if column.type == "number":
+        return _number(value, column)
+    if column.type == "vector":
+        return _vector(value, column)
+    return _label(value, column)
+
+
+def caster(column: Column, style: Style, *, textual: bool) -> Callable[[object], Value]:
+    """Give the function that types a column's cells; ``textual`` formats spell all as strings."""
+    if column.type in ("number", "vector"):
+
+        def from_spelling(cell: object) -> Value:
+            if not isinstance(cell, str):
+                return cast_value(cell, column)
+            spelled = cell.strip()
+            if spelled.casefold() in MISSING_MARKS:
+                return None
+            if column.type == "number":
+                return parse_number(spelled, column, style)
+            return _vector(parse_vector(spelled) or cell, column)
+
+        return from_spelling
+
+    def from_label(cell: object) -> Value:
+        if textual and isinstance(cell, str) and (not cell or cell.isspace()):
+            return None
+        return cast_value(cell, column)
+
+    return from_label
+
+
+def parse_number(spelled: str, column: Column, style: Style) -> float | int:
+    """Read a numeral in the column's style: an int where it has neither fraction nor exponent."""
+    if len(spelled) > _LONGEST_NUMERAL or not _NUMERALS[style].fullmatch(spelled):
+        raise WrongValue(column.name, f"{_shown(spelled)} is not a number")
+    plain = spelled.replace(",", "") if style == "point" else spelled.replace(".", "")
+    plain = plain.replace(",", ".")
+    number = float(plain) if any(mark in plain for mark in ".eE") else int(plain)
+    return _number(number, column)
+
+
+def parse_vector(spelled: str) -> Sequence[object] | None:
+    """Read "[1, 2.5]"; None for anything that is not such a list."""
+    if not (spelled.startswith("[") and spelled.endswith("]")):
+        return None
+    try:
+        items = json.loads(spelled)
+    except (ValueError, RecursionError):
+        return None
+    return items if is_numbers(items) else None
+
+
+def is_numbers(items: object) -> TypeGuard[Sequence[object]]:
+    """Say whether this is a list of one number or more."""
+    return (
+        isinstance(items, (list, tuple))
+        and len(items) > 0
+        and all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in items)
+    )
+
+
+def _number(value: object, column: Column) -> float | int:
+    if isinstance(value, Decimal):
+        value = int(value) if value.is_finite() and value == value.to_integral() else float(value)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise WrongValue(column.name, f"{_shown(value)} is {_kind(value)}, not a number")
+    if isinstance(value, Integral):
+        if abs(int(value)) > EXACT:
+            raise WrongValue(column.name, "an integer beyond ±2^53 is not exact; keep it as text")
+        return int(value)
+    number = float(value)
+    if not math.isfinite(number):
+        raise WrongValue(column.name, f"{_shown(number)} is not a finite number")
+    return number
+
+
+def _vector(value: object, column: Column) -> tuple[float, ...]:
+    items = value.tolist() if hasattr(value, "tolist") else value  # a NumPy array
+    if not isinstance(items, (list, tuple)):
+        raise WrongValue(column.name, f"{_shown(value)} is {_kind(value)}, not a list of numbers")
+    if not items or (column.width is not None and len(items) != column.width):
+        wanted = "at least 1" if column.width is None else column.width
+        raise WrongValue(column.name, f"the vector has {len(items)} numbers, not {wanted}")
+    return tuple(float(_number(item, column)) for item in items)
+
+
+def _label(value: object, column: Column) -> str:
+    if isinstance(value, str):
+        if not _is_encodable(value):
+            raise WrongValue(column.name, "the text holds half a surrogate pair")
+        return str(value)
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        return "true" if value else "false"
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, Decimal) and value.is_finite():
+        return str(value)
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, Real) and math.isfinite(value):
+        return repr(float(value))
+    raise WrongValue(column.name, f"{_shown(value)} is {_kind(value)}, not a label or text")
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(value: object) -> str:
+    shown = repr(value) if isinstance(value, (str, int, float)) else str(value)
+    return shown if len(shown) <= 40 else f"{shown[:37]}…"
+
+
+def _kind(value: object) -> str:
+    kinds = {bool: "a boolean", str: "text", list: "a list", tuple: "a list", dict: "an object"}
+    kinds |= {bytes: "binary", type(None): "nothing", int: "a number", float: "a number"}
+    return kinds.get(type(value), f"a {type(value).__name__}")

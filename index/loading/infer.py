@@ -1,0 +1,210 @@
+"""What type a column has, from all of its cells, and how its numbers are written.
+
+The rules, in order; "enough" is all of the cells that hold something, or 95 % of 20 or more:
+
+1. a column with a numeral that a number would spoil (007, or more than 2**53) holds labels;
+2. enough numbers make a number column, enough lists of one width a vector column (of lists that
+   JSON or Parquet gives, half are enough: what they are not is labels);
+3. booleans alone make a category;
+4. labels that repeat make a category: at most 1,000 distinct ones of at most 100 characters, half
+   as many as there are cells or fewer; all else is text.
+
+Text files write numbers in one of two styles, and "1.234" fits both. A column whose other cells
+fit only one is read so; next the file's other columns decide; then 1.234 has a fraction, and 1,234
+is a thousand in a file separated by commas and text in any other.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from numbers import Integral, Real
+
+from index.answers import Column, ColumnType
+from index.loading.cast import EXACT, MISSING_MARKS, Style, is_numbers, parse_vector
+
+ENOUGH_SHARE, ENOUGH_CELLS = 0.95, 20
+MOST_CATEGORIES, LONGEST_CATEGORY = 1_000, 100
+_LONGEST_NUMERAL = 64  # characters
+
+# The first alternative that fits names the cell; ``_either`` ones fit both styles.
+_SPELLINGS = re.compile(
+    r"""[+-]?(?:
+        (?P<code>0\d+|[1-9]\d{16,})
+      | (?P<int>0|[1-9]\d{0,15})
+      | (?P<dot_either>[1-9]\d{0,2}\.\d{3})
+      | (?P<comma_either>[1-9]\d{0,2},\d{3})
+      | (?P<point>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?|[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?)
+      | (?P<comma>(?:\d+,\d*|,\d+)(?:[eE][+-]?\d+)?|[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?)
+    )""",
+    re.ASCII | re.VERBOSE,
+)
+
+
+class Profile:
+    """What the cells of one column look like, counted one by one."""
+
+    def __init__(self) -> None:
+        self.kinds: Counter[str] = Counter()
+        self.widths: Counter[int] = Counter()
+        self.listed = 0  # vectors that came as lists, not spelled in text
+        self.longest = 0  # characters
+        self._distinct: set[str] | None = set()
+
+    def add(self, cell: object, textual: bool) -> None:
+        kind = self.spelling(cell) if textual else self._kind(cell)
+        self.kinds[kind] += 1
+        if self._distinct is not None and kind not in ("missing", "mark", "vector", "other"):
+            label = cell if isinstance(cell, str) else str(cell)
+            self._distinct.add(label)
+            self.longest = max(self.longest, len(label))
+            if len(self._distinct) > MOST_CATEGORIES or self.longest > LONGEST_CATEGORY:
+                self._distinct = None
+
+    def spelling(self, cell: object) -> str:
+        if not isinstance(cell, str):
+            return self._kind(cell)
+        spelled = cell.strip()
+        if not spelled:
+            return "missing"
+        if len(spelled) <= _LONGEST_NUMERAL:
+            found = _SPELLINGS.fullmatch(spelled)
+            if found:
+                return _numeral(found)
+            if spelled.casefold() in MISSING_MARKS:
+                return "mark"
+        if spelled[0] == "[":
+            vector = parse_vector(spelled)
+            if vector:
+                self.widths[len(vector)] += 1
+                return "vector"
+        return "label"
+
+    def _kind(self, cell: object) -> str:
+        if cell is None:
+            return "missing"
+        if isinstance(cell, str):
+            return "label"
+        if isinstance(cell, bool):
+            return "boolean"
+        if isinstance(cell, Integral):
+            return "int" if abs(int(cell)) <= EXACT else "code"
+        if isinstance(cell, (Real, Decimal)):  # NaN too: a bad number, not a label
+            return "point"
+        items = cell.tolist() if hasattr(cell, "tolist") else cell
+        if is_numbers(items):
+            self.widths[len(items)] += 1
+            self.listed += 1
+            return "vector"
+        return "other"
+
+    @property
+    def cells(self) -> int:
+        """Cells that hold something; marks for missing ones are something in a label column."""
+        return self.kinds.total() - self.kinds["missing"]
+
+    def evidence(self) -> Style | None:
+        """The style that most cells which fit only one of them are written in."""
+        point, comma = self.kinds["point"], self.kinds["comma"]
+        if point == comma:
+            return None
+        return "point" if point > comma else "comma"
+
+    def style(self, file_style: Style | None, delimiter: str | None) -> tuple[Style, bool]:
+        """The style to read the column's numbers in, and whether it is sure enough to infer."""
+        known = self.evidence() or file_style
+        if known:
+            return known, True
+        if self.kinds["comma_either"]:
+            return ("point", True) if delimiter == "," else ("comma", False)
+        return "point", True
+
+    def numbers(self, style: Style) -> int:
+        either = self.kinds["dot_either"] + self.kinds["comma_either"]
+        return self.kinds["int"] + self.kinds[style] + either
+
+    def type(self, style: Style, sure: bool, *, share: float = ENOUGH_SHARE) -> ColumnType:
+        written = self.cells - self.kinds["mark"]
+        if sure and not self.kinds["code"] and _enough(self.numbers(style), written, share):
+            return "number"
+        width = self.width()
+        if width and _enough(self.widths[width], written, share):
+            return "vector"
+        if self.listed and self.listed * 2 >= written:
+            return "vector"
+        if self.kinds["boolean"] == self.cells > 0:
+            return "category"
+        if self._distinct is not None and 0 < len(self._distinct) * 2 <= self.cells:
+            return "category"
+        return "text"
+
+    def width(self) -> int | None:
+        """The commonest width of the column's lists."""
+        return self.widths.most_common(1)[0][0] if self.widths else None
+
+
+class Inference:
+    """Profiles of all columns, in the order in which they appear."""
+
+    def __init__(self, *, textual: bool, delimiter: str | None = None) -> None:
+        self.profiles: dict[str, Profile] = {}
+        self._textual, self._delimiter = textual, delimiter
+
+    def add(self, record: Mapping[str, object]) -> None:
+        for name, cell in record.items():
+            profile = self.profiles.get(name)
+            if profile is None:
+                profile = self.profiles[name] = Profile()
+            profile.add(cell, self._textual)
+
+    def file_style(self) -> Style | None:
+        """The one style that the columns of numbers show, None where they disagree."""
+        shown = {
+            style
+            for profile in self.profiles.values()
+            if (style := profile.evidence()) and profile.type(style, True) == "number"
+        }
+        return shown.pop() if len(shown) == 1 else None
+
+    def columns(self, *, share: float = ENOUGH_SHARE) -> dict[str, tuple[Column, Style]]:
+        """Type every column, with the style in which its numbers are written."""
+        typed = {}
+        file_style = self.file_style()
+        for name, profile in self.profiles.items():
+            style, sure = profile.style(file_style, self._delimiter)
+            kind = profile.type(style, sure, share=share)
+            typed[name] = Column(name, kind, profile.width() if kind == "vector" else None), style
+        return typed
+
+
+def infer_columns(rows: Iterable[Mapping[str, object]]) -> tuple[Column, ...]:
+    """Type the columns of Python values, such as a dict's or a JSON body's.
+
+    Unlike in a file, every value counts: one text among numbers makes a column of labels.
+    """
+    inference = Inference(textual=False)
+    for row in rows:
+        inference.add(row)
+    return tuple(column for column, _ in inference.columns(share=1.0).values())
+
+
+def _enough(count: int, of: int, share: float) -> bool:
+    return 0 < count == of or (of >= ENOUGH_CELLS and count >= share * of)
+
+
+def _numeral(found: re.Match[str]) -> str:
+    kind = found.lastgroup or "label"
+    if kind == "int" and len(found[0]) >= 16 and abs(int(found[0])) > EXACT:
+        return "code"
+    if kind in ("point", "comma") and not math.isfinite(float(_plain(found[0], kind))):
+        return "label"
+    return kind
+
+
+def _plain(spelled: str, style: str) -> str:
+    if style == "point":
+        return spelled.replace(",", "")
+    return spelled.replace(".", "").replace(",", ".")

@@ -1,0 +1,179 @@
+"""JSON documents and JSON Lines as rows. The json module decodes each entry."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from index.errors import UnreadableSource
+from index.loading.options import LoadOptions
+from index.loading.rows import BARE, KEYED, Reader, Row
+from index.loading.sources import Source
+from index.loading.text import bounded_lines, find_encoding, open_text
+
+LARGEST_JSON = 1 << 30  # characters of one document, whose text is held while it is read
+
+
+class JsonLinesReader(Reader):
+    """One JSON value a line."""
+
+    unnamed = (KEYED, BARE)
+
+    def __init__(self, source: Source, options: LoadOptions) -> None:
+        self._source = source
+        self._encoding = find_encoding(source, options)
+        self.detected = {"encoding": self._encoding}
+
+    def __iter__(self) -> Iterator[Row]:
+        shape = _Shape()
+        with open_text(self._source, self._encoding) as text:
+            for number, line in enumerate(bounded_lines(text, self._source.name), 1):
+                if line.isspace():
+                    continue
+                try:
+                    item = _DECODER.decode(line)
+                except RecursionError:
+                    yield Row(number, {}, "the JSON is nested too deep")
+                except json.JSONDecodeError as error:
+                    yield Row(number, {}, f"not JSON: {error.msg} at column {error.colno}")
+                except ValueError:  # Python reads no integer of thousands of digits
+                    yield Row(number, {}, "an integer of thousands of digits")
+                else:
+                    yield shape.row(number, item)
+
+
+class JsonReader(Reader):
+    """One JSON document, read entry by entry: only its text is held, not its values.
+
+    A document may be one long line, so a fault also names the entry, counted from 1.
+    """
+
+    unnamed = (KEYED, BARE)
+
+    def __init__(self, source: Source, options: LoadOptions) -> None:
+        self._source = source
+        self._encoding = find_encoding(source, options)
+        self.detected = {"encoding": self._encoding}
+
+    def __iter__(self) -> Iterator[Row]:
+        name = self._source.name
+        with open_text(self._source, self._encoding) as opened:
+            text = opened.read(LARGEST_JSON + 1)
+        if len(text) > LARGEST_JSON:
+            raise UnreadableSource(f"{name} is JSON of more than 1 GiB; convert it to JSON Lines")
+        try:
+            yield from self._entries(text)
+        except RecursionError:
+            raise UnreadableSource(f"{name}: the JSON is nested too deep") from None
+        except json.JSONDecodeError as error:
+            raise UnreadableSource(
+                f"{name} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+            ) from error
+        except ValueError:  # Python reads no integer of thousands of digits
+            message = f"{name}: an integer of thousands of digits; write it as text"
+            raise UnreadableSource(message) from None
+
+    def _entries(self, text: str) -> Iterator[Row]:
+        shape = _Shape()
+        line, counted = 1, 0
+        for number, (at, key, item) in enumerate(_top_level(text), 1):
+            line, counted = line + text.count("\n", counted, at), at
+            row = shape.row(line, item) if key is None else shape.pair(line, key, item)
+            yield row._replace(entry=number)
+
+
+def _top_level(text: str) -> Iterator[tuple[int, str | None, Any]]:
+    """Give the entries of a document's outer list or object: where they start, key, value."""
+    at = _after_blanks(text, 0)
+    keyed = text.startswith("{", at)
+    if not keyed and not text.startswith("[", at):
+        raise json.JSONDecodeError("Expecting a list or an object", text, at)
+    closing = "}" if keyed else "]"
+    at = _after_blanks(text, at + 1)
+    done = text.startswith(closing, at)
+    while not done:
+        start, key = at, None
+        if keyed:
+            if not text.startswith('"', at):
+                raise json.JSONDecodeError("Expecting a key in double quotes", text, at)
+            key, at = _DECODER.raw_decode(text, at)
+            at = _after_blanks(text, at)
+            if not text.startswith(":", at):
+                raise json.JSONDecodeError("Expecting ':' delimiter", text, at)
+            at = _after_blanks(text, at + 1)
+        item, at = _DECODER.raw_decode(text, at)
+        yield start, key, item
+        at = _after_blanks(text, at)
+        done = text.startswith(closing, at)
+        if not done:
+            if not text.startswith(",", at):
+                raise json.JSONDecodeError(f"Expecting ',' or '{closing}'", text, at)
+            at = _after_blanks(text, at + 1)
+    end = _after_blanks(text, at + 1)
+    if end < len(text):
+        raise json.JSONDecodeError("Extra data", text, end)
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that remembers a name that it holds twice."""
+
+    repeated: str | None = None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> _Object:
+    made = _Object(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        made.repeated = next(name for name in names if names.count(name) > 1)
+    return made
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+_BLANKS = re.compile(r"[ \t\r\n]*")
+
+
+def _after_blanks(text: str, at: int) -> int:
+    found = _BLANKS.match(text, at)
+    return found.end() if found else at
+
+
+class _Shape:
+    """Turns JSON values into rows; the first one says which shape all of them have."""
+
+    def __init__(self) -> None:
+        self._shape: str | None = None
+
+    def row(self, line: int, item: Any) -> Row:
+        """An object of cells, a pair of key and value, or a key alone."""
+        if isinstance(item, list) and len(item) == 2:
+            return self.pair(line, item[0], item[1])
+        if isinstance(item, dict):
+            return self._fitted("an object", item, Row(line, item))
+        if isinstance(item, str):
+            return self._fitted("text", item, Row(line, {KEYED: item}))
+        kind = "a list that is no pair" if isinstance(item, list) else _json_kind(item)
+        return Row(line, {}, f"{kind}, where an object, a pair or text is expected")
+
+    def pair(self, line: int, key: Any, value: Any) -> Row:
+        """A key with an object of cells or with a bare value; null may stand for either."""
+        if isinstance(value, dict):
+            return self._fitted("a key with an object", value, Row(line, {KEYED: key, **value}))
+        if value is None and self._shape != "a key with a value":
+            return Row(line, {KEYED: key})
+        return self._fitted("a key with a value", value, Row(line, {KEYED: key, BARE: value}))
+
+    def _fitted(self, shape: str, item: Any, row: Row) -> Row:
+        self._shape = self._shape or shape
+        if self._shape != shape:
+            return Row(row.line, {}, f"{shape}, where the first entry is {self._shape}")
+        if isinstance(item, _Object) and item.repeated is not None:
+            return Row(row.line, {}, f"the object holds {item.repeated!r} twice")
+        return row
+
+
+def _json_kind(item: object) -> str:
+    if item is None:
+        return "null"
+    return "a boolean" if isinstance(item, bool) else "a number"

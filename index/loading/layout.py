@@ -1,0 +1,165 @@
+"""Which column holds the keys, and what the others are called and hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from index.answers import Column, ColumnType, Value
+from index.errors import Fault, InvalidRequest, UnreadableSource
+from index.loading.cast import Style, caster
+from index.loading.dialect import ID_NAMES, KEY_NAMES, fold
+from index.loading.infer import Inference
+from index.loading.options import LoadOptions
+from index.loading.rows import KEYED, Reader
+
+LONGEST_NAME = 200  # characters of a column's name
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the key and each value column come from, and how their cells are typed."""
+
+    key_source: str
+    key_column: str
+    columns: tuple[Column, ...]
+    casts: tuple[tuple[str, Callable[[object], Value]], ...]  # column of the source, cast
+    decimal: Style | None  # the one style of the columns of numbers
+
+
+def lay_out(
+    reader: Reader,
+    inference: Inference,
+    options: LoadOptions,
+    expected: Sequence[Column],
+    source: str,
+) -> Layout:
+    """Settle the columns from what the caller wants, the file declares and its cells show."""
+    for name in reader.names:  # those of a file without one good row
+        inference.add({name: None})
+    _check_names(reader, inference.profiles, source)
+    inferred = inference.columns()
+    known = {column.name: column for column in expected}
+    wanted = dict(options.columns)
+    types: dict[str, str] = {name: column.type for name, (column, _) in inferred.items()}
+    types |= {name: type_ for name, type_ in reader.types.items() if name in types}
+    types |= {name: column.type for name, column in known.items() if name in types}
+    types |= {name: type_ for name, type_ in wanted.items() if name in types}
+    unused = [name for name in types if types[name] == "skip" or _is_blank(name, reader, inference)]
+    present = {name: type_ for name, type_ in types.items() if name not in unused}
+    key_source = _choose_key(present, reader, options, known)
+    sources = [name for name in present if name != key_source]
+    key_column, names = _name(key_source, sources, reader, expected)
+    _check_wanted(wanted, [*names, *unused, *reader.left_out], key_column)
+
+    columns, casts, styles = [], [], set()
+    for source_name, name in zip(sources, names, strict=True):
+        profile, style = inference.profiles[source_name], inferred[source_name][1]
+        type_ = wanted.get(name) or (known[name].type if name in known else types[source_name])
+        if type_ == "skip":  # by the name it was given here
+            continue
+        width = profile.width() if type_ == "vector" else None
+        if name in known and known[name].type == "vector" == type_:
+            width = known[name].width
+        column = Column(name, cast(ColumnType, type_), width)
+        columns.append(column)
+        casts.append((source_name, caster(column, style, textual=reader.textual)))
+        if type_ == "number" and reader.textual:
+            styles.add(style)
+    decimal = styles.pop() if len(styles) == 1 else None
+    return Layout(key_source, key_column, tuple(columns), tuple(casts), decimal)
+
+
+def _check_names(reader: Reader, names: Iterable[str], source: str) -> None:
+    twice = [name for name, count in Counter(reader.names).items() if count > 1]
+    if twice:
+        raise UnreadableSource(f"{source}: the header names {shown(twice[0])} twice; rename one")
+    for name in names:
+        if name in reader.unnamed:
+            continue
+        printable = name.strip() and not any(sign < " " for sign in name)
+        if not printable or len(name) > LONGEST_NAME or not _is_unicode(name):
+            raise UnreadableSource(f"{source}: {shown(name)} cannot be the name of a column")
+
+
+def _is_blank(name: str, reader: Reader, inference: Inference) -> bool:
+    """Say whether a column has neither a name of its own nor a cell, as after a last comma."""
+    return name in reader.unnamed and not inference.profiles[name].cells
+
+
+def _choose_key(
+    types: Mapping[str, str],
+    reader: Reader,
+    options: LoadOptions,
+    known: Mapping[str, Column],
+) -> str:
+    """Choose the key column: the first there is of
+
+    the one given; the one the file declares; the surest of the known names; the first of labels
+    that is no id; an id; the first of all. A dataset's value column is none of them.
+    """
+    if KEYED in types:
+        if options.key is not None:
+            raise InvalidRequest(Fault("key", "the keys of this JSON stand outside its columns"))
+        return KEYED
+    if options.key is not None:
+        if options.key not in types:
+            message = f"there is no column {options.key!r}; there are: {_listed(types)}"
+            raise InvalidRequest(Fault("key", message))
+        return options.key
+    free = [name for name in types if name not in known]
+    if not free:
+        message = f"every column is a value or left out, and none holds keys: {_listed(types)}"
+        raise InvalidRequest(Fault("key", message))
+    if reader.key in free:
+        return reader.key
+    folded = {fold(name): name for name in reversed(free)}
+    by_name = [folded[name] for name in KEY_NAMES if name in folded]
+    labels = [name for name in free if types[name] in ("category", "text")]
+    no_ids = [name for name in labels if fold(name) not in ID_NAMES]
+    ids = [folded[name] for name in ID_NAMES if name in folded]
+    return [*by_name, *no_ids, *ids, *free][0]
+
+
+def _name(
+    key_source: str, sources: Sequence[str], reader: Reader, expected: Sequence[Column]
+) -> tuple[str, list[str]]:
+    """Name the key column and the others: as the file or the dataset does, else key, value…"""
+    anonymous = bool(sources) and all(name in reader.unnamed for name in sources)
+    if anonymous and len(sources) == len(expected):
+        names = [column.name for column in expected]
+    elif anonymous and key_source in reader.unnamed:
+        several = len(sources) > 1
+        names = [f"value{place}" if several else "value" for place in range(1, len(sources) + 1)]
+    else:
+        names = list(sources)
+    if key_source not in reader.unnamed:
+        return key_source, names
+    return ("entry" if "key" in names else "key"), names
+
+
+def _check_wanted(wanted: Iterable[str], names: Sequence[str], key_column: str) -> None:
+    faults = []
+    for name in wanted:
+        if name == key_column:
+            faults.append(Fault("columns", f"{name!r} holds the keys, which are text"))
+        elif name not in names:
+            message = f"there is no column {name!r}; there are: {_listed(names)}"
+            faults.append(Fault("columns", message))
+    if faults:
+        raise InvalidRequest(*faults)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(name for name in names if not name.startswith("\0")) or "none"
+
+
+def shown(text: str) -> str:
+    """Quote a text for a message, its beginning if it is long."""
+    return repr(text if len(text) <= 60 else f"{text[:59]}…")
+
+
+def _is_unicode(text: str) -> bool:
+    return text.encode("utf-8", "ignore").decode() == text

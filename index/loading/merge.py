@@ -1,0 +1,65 @@
+"""One entry out of the rows of a key that repeats."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from index.answers import Column, Value
+
+Values = tuple[Value, ...]
+
+
+class Merge:
+    """The values of one key that has several rows."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = columns
+
+    def add(self, values: Values) -> None:
+        raise NotImplementedError
+
+    def values(self) -> Values:
+        raise NotImplementedError
+
+
+class Last(Merge):
+    def add(self, values: Values) -> None:
+        self._values = values
+
+    def values(self) -> Values:
+        return self._values
+
+
+class Mean(Merge):
+    """Means of numbers and vectors, the most frequent label; missing values do not count."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        super().__init__(columns)
+        self._counts = [0] * len(columns)
+        self._sums: list[list[float]] = [[] for _ in columns]
+        self._labels: list[Counter[str]] = [Counter() for _ in columns]
+
+    def add(self, values: Values) -> None:
+        for place, value in enumerate(values):
+            if value is None:
+                continue
+            self._counts[place] += 1
+            if isinstance(value, str):
+                self._labels[place][value] += 1
+                continue
+            parts = value if isinstance(value, tuple) else (value,)
+            sums = self._sums[place] or [0.0] * len(parts)
+            self._sums[place] = [a + b for a, b in zip(sums, parts, strict=True)]
+
+    def values(self) -> Values:
+        return tuple(self._value(place, column) for place, column in enumerate(self._columns))
+
+    def _value(self, place: int, column: Column) -> Value:
+        count = self._counts[place]
+        if not count:
+            return None
+        if column.type in ("category", "text"):
+            return self._labels[place].most_common(1)[0][0]  # of ties the first
+        means = tuple(total / count for total in self._sums[place])
+        return means if column.type == "vector" else means[0]

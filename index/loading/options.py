@@ -1,0 +1,91 @@
+"""What a caller may say about a file; everything left out is detected."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from index.errors import Fault, InvalidRequest
+
+FORMATS = ("csv", "tsv", "json", "jsonl", "parquet")
+COLUMN_CHOICES = ("number", "vector", "category", "text", "skip")
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How to read a table.
+
+    Parameters
+    ----------
+    format : str, optional
+        csv, tsv, json, jsonl or parquet; by file name, else by content, if left out.
+    key : str, optional
+        The column that holds the keys. In a file without header: ``column 1``, ``column 2``…
+    columns : mapping of str to str
+        Type of a column where the inferred one will not do: number, vector, category or text;
+        ``skip`` leaves it out.
+    delimiter, header, encoding : optional
+        Of text formats; detected if left out.
+    on_error : "stop" or "skip"
+        Whether a bad row stops the load or is left out and reported.
+    duplicates : "error", "first", "last" or "mean"
+        What becomes of a key that comes again: a bad row, or one entry at the place of its first
+        appearance with its first values, its last values, or the means of its numbers and vectors
+        and its most frequent labels.
+    max_rows : int, optional
+        Refuse a table of more rows.
+    max_key_length : int
+        In characters.
+    """
+
+    format: str | None = None
+    key: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    delimiter: str | None = None
+    header: bool | None = None
+    encoding: str | None = None
+    on_error: Literal["stop", "skip"] = "stop"
+    duplicates: Literal["error", "first", "last", "mean"] = "error"
+    max_rows: int | None = None
+    max_key_length: int = 10_000
+
+    def check(self) -> None:
+        """Raise InvalidRequest with every option that cannot be."""
+        faults = list(self._faults())
+        if faults:
+            raise InvalidRequest(*faults)
+
+    def _faults(self) -> Iterator[Fault]:
+        choices = {
+            "format": (self.format, (None, *FORMATS)),
+            "on_error": (self.on_error, ("stop", "skip")),
+            "duplicates": (self.duplicates, ("error", "first", "last", "mean")),
+        }
+        for where, (given, allowed) in choices.items():
+            if given not in allowed:
+                names = ", ".join(name for name in allowed if name)
+                yield Fault(where, f"{given!r} is none of: {names}")
+        for name, wanted in self.columns.items():
+            if wanted not in COLUMN_CHOICES:
+                yield Fault("columns", f"{name!r}: {wanted!r} is none of: {_list(COLUMN_CHOICES)}")
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n\0'):
+            yield Fault("delimiter", f"{self.delimiter!r} is not one character such as , or ;")
+        if self.encoding is not None and not _is_text_encoding(self.encoding):
+            yield Fault("encoding", f"{self.encoding!r} is no encoding; utf-8, cp1252… are")
+        for where, number in (("max_rows", self.max_rows), ("max_key_length", self.max_key_length)):
+            if number is not None and number < 1:
+                yield Fault(where, f"{number} is less than 1")
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(names)
+
+
+def _is_text_encoding(name: str) -> bool:
+    try:
+        io.TextIOWrapper(io.BytesIO(), encoding=name)
+    except (LookupError, ValueError):
+        return False
+    return True

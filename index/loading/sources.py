@@ -1,0 +1,160 @@
+"""A path, bytes or stream that can be opened again and again, from its start, gunzipped."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import shutil
+import stat
+import tempfile
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from index.errors import Fault, InvalidRequest, UnreadableSource
+
+GZIP_MAGIC = b"\x1f\x8b"
+BLOCK = 1 << 20  # bytes
+
+
+class Source:
+    """Something to read, which ``open`` gives from its start each time, gunzipped."""
+
+    def __init__(self, source: str | Path | bytes | BinaryIO, filename: str | None = None) -> None:
+        self._bytes: bytes | None = None
+        self._path: Path | None = None
+        self._spool: IO[bytes] | None = None
+        self._lock = threading.Lock()
+        self._stamp: tuple[int, ...] | None = None
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            self._bytes = bytes(source)
+        elif isinstance(source, (str, Path)):
+            self._take_path(Path(source))
+        elif hasattr(source, "read"):
+            self._spool = _spooled(source)
+        else:
+            message = f"{type(source).__name__} is neither a path, bytes nor a binary stream"
+            raise InvalidRequest(Fault("source", message))
+        self.name = filename or (str(source) if isinstance(source, (str, Path)) else "the upload")
+
+    def _take_path(self, path: Path) -> None:
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            raise UnreadableSource(f"there is no file {path}") from None
+        except (OSError, ValueError) as error:
+            raise UnreadableSource(f"{path} cannot be read: {_words(error)}") from error
+        if stat.S_ISDIR(status.st_mode):
+            raise UnreadableSource(f"{path} is a folder; name a file in it")
+        if stat.S_ISREG(status.st_mode):
+            self._path, self._stamp = path, _stamp(status)
+            return
+        with path.open("rb") as stream:  # a pipe cannot be opened twice
+            self._spool = _spooled(stream)
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Give the bytes from the start; whatever cannot be read raises UnreadableSource."""
+        with ExitStack() as stack:
+            try:
+                stream = stack.enter_context(self._raw())
+                if stream.peek(2)[:2] == GZIP_MAGIC:
+                    stream = stack.enter_context(
+                        io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=stream)))
+                    )
+                yield cast(BinaryIO, stream)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                raise UnreadableSource(
+                    f"{self.name}: its gzip data is damaged or cut short; compress it again"
+                ) from error
+            except UnicodeError as error:
+                raise UnreadableSource(f"{self.name}: {_undecodable(error)}") from error
+            except OSError as error:
+                raise UnreadableSource(f"{self.name} cannot be read: {_words(error)}") from error
+
+    def _raw(self) -> io.BufferedReader:
+        if self._path is not None:
+            stream = self._path.open("rb")
+            if _stamp(os.fstat(stream.fileno())) != self._stamp:
+                stream.close()
+                raise UnreadableSource(f"{self.name} changed while it was being read; try again")
+            return stream
+        if self._spool is not None:
+            return io.BufferedReader(_Shared(self._spool, self._lock))
+        return io.BufferedReader(cast(io.RawIOBase, io.BytesIO(self._bytes or b"")))
+
+    def head(self, size: int) -> bytes:
+        with self.open() as stream:
+            return stream.read(size)
+
+    def close(self) -> None:
+        """Remove the temporary copy, where there is one."""
+        if self._spool is not None:
+            self._spool.close()
+
+
+class _Shared(io.RawIOBase):
+    """A reader with its own place in a file that other readers share."""
+
+    def __init__(self, file: IO[bytes], lock: threading.Lock) -> None:
+        self._file, self._lock, self._at = file, lock, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_SET:
+            self._at = offset
+        elif whence == io.SEEK_CUR:
+            self._at += offset
+        else:
+            with self._lock:
+                self._at = self._file.seek(offset, io.SEEK_END)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        with self._lock:
+            self._file.seek(self._at)
+            block = self._file.read(len(buffer))
+        buffer[: len(block)] = block
+        self._at += len(block)
+        return len(block)
+
+
+def _spooled(stream: BinaryIO) -> IO[bytes]:
+    """Copy a stream to a file without a name, which even kill -9 leaves nothing of."""
+    copy = tempfile.TemporaryFile()  # noqa: SIM115 (Source.close closes it)
+    try:
+        shutil.copyfileobj(stream, copy, BLOCK)
+    except TypeError:
+        copy.close()
+        raise InvalidRequest(Fault("source", "the stream gives text; open it as binary")) from None
+    except OSError as error:
+        copy.close()
+        raise UnreadableSource(f"the stream cannot be copied: {_words(error)}") from error
+    return copy
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _words(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _undecodable(error: UnicodeError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        byte = error.object[error.start]
+        return f"byte 0x{byte:02x} is not {error.encoding}; give its encoding"
+    return f"{error}; give its encoding"

@@ -1,0 +1,285 @@
+"""A table read in passes: see what it is, check every row, give its entries.
+
+Bad rows go first: a row that does not fit its columns is never the first appearance of a key.
+Under ``duplicates="error"`` a repeated key is a bad row itself.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+from index.answers import Column, Progress
+from index.errors import BadRow, BadRows, InvalidKey, UnreadableSource, WrongValue
+from index.loading.cast import check_key
+from index.loading.formats import find_format, open_reader
+from index.loading.infer import Inference
+from index.loading.layout import lay_out, shown
+from index.loading.merge import Last, Mean, Merge, Values
+from index.loading.options import LoadOptions
+from index.loading.rows import Row
+from index.loading.sources import Source
+
+BAD_ROWS_KEPT = 100
+MOST_COLUMNS = 1_000
+_SHORT_KEY = 64  # characters; of a longer key a digest is remembered
+
+ProgressCallback = Callable[[Progress], None]
+_DEFAULTS = LoadOptions()
+
+
+class Table:
+    """A checked table. Iterating gives its entries, each time from a fresh pass over the source.
+
+    Attributes
+    ----------
+    rows, entries, duplicates, bad_row_count : int
+        Every row that was read is an entry, a duplicate merged into one, or bad.
+    bad_rows : tuple of BadRow
+        The first hundred.
+    detected : dict
+        What was found out about a text format: delimiter, header, encoding, decimal.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        options: LoadOptions,
+        filename: str | None,
+        progress: ProgressCallback | None,
+        expected: Sequence[Column],
+    ) -> None:
+        self._source, self._options = source, options
+        self.format = options.format or find_format(source, filename)
+        self._reader = open_reader(self.format, source, options)
+        self.rows = 0
+        inference = self._inspect(_Ticker(progress, None))
+        self._layout = lay_out(self._reader, inference, options, expected, source.name)
+        self.key_column = self._layout.key_column
+        self.columns = self._layout.columns
+        self.detected = dict(self._reader.detected)
+        if self._layout.decimal:
+            self.detected["decimal"] = self._layout.decimal
+        self.entries = self.duplicates = self.bad_row_count = 0
+        self.bad_rows: tuple[BadRow, ...] = ()
+        self._repeated: set[str | bytes] = set()
+        self._merged: dict[str | bytes, Merge] | None = None
+        self._check(_Ticker(progress, self.rows))
+
+    def _inspect(self, ticker: _Ticker) -> Inference:
+        reader, most = self._reader, self._options.max_rows
+        inference = Inference(textual=reader.textual, delimiter=reader.delimiter)
+        for row in reader:
+            self.rows += 1
+            if most is not None and self.rows > most:
+                raise UnreadableSource(f"{self._source.name} has more than {most:,} rows")
+            inference.add(row.cells)
+            if len(inference.profiles) > MOST_COLUMNS:
+                raise UnreadableSource(
+                    f"{self._source.name} has more than {MOST_COLUMNS:,} columns; "
+                    "are its rows and columns the wrong way round?"
+                )
+            ticker.tick(self.rows)
+        ticker.end(self.rows)
+        if not self.rows:
+            what = "a header and no rows" if reader.names else "no rows"
+            raise UnreadableSource(f"{self._source.name} holds {what}")
+        return inference
+
+    def _check(self, ticker: _Ticker) -> None:
+        """Count entries, duplicates and bad rows; raise BadRows unless these may be skipped."""
+        options = self._options
+        bad: list[BadRow] = []
+        firsts: dict[str | bytes, int] = {}
+        for done, (row, key, _, fault) in enumerate(self._typed(), 1):
+            identity = _identity(key)
+            if fault is None and identity in firsts:
+                self._repeated.add(identity)
+                if options.duplicates == "error":
+                    fault = f"the key {shown(key)} came {_place(row, firsts[identity])} already"
+                else:
+                    self.duplicates += 1
+            elif fault is None:
+                firsts[identity] = row.entry or row.line
+            if fault is not None:
+                self.bad_row_count += 1
+                if len(bad) < BAD_ROWS_KEPT:
+                    entry = f"entry {row.entry}: " if row.entry else ""
+                    bad.append(BadRow(row.line, entry + fault))
+            ticker.tick(done)
+        ticker.end(self.rows)
+        self.entries, self.bad_rows = len(firsts), tuple(bad)
+        if bad and options.on_error == "stop":
+            raise BadRows(bad, self.bad_row_count)
+        if not self.entries:
+            raise UnreadableSource(
+                f"{self._source.name}: none of its {self.rows:,} rows can be loaded; "
+                f"line {bad[0].line}: {bad[0].reason}"
+            )
+
+    def _typed(self) -> Iterator[tuple[Row, str, Values, str | None]]:
+        """Give every row with its key and values, or its fault."""
+        layout, longest = self._layout, self._options.max_key_length
+        for row in self._reader:
+            fault = row.fault
+            if fault is None:
+                try:
+                    key = self._key(row, longest)
+                    cells = row.cells
+                    values = tuple([cast(cells.get(name)) for name, cast in layout.casts])
+                except (InvalidKey, WrongValue):
+                    fault = self._faults(row, longest)
+                else:
+                    yield row, key, values, None
+                    continue
+            yield row, "", (), fault
+
+    def _key(self, row: Row, longest: int) -> str:
+        key = row.cells.get(self._layout.key_source)
+        if isinstance(key, str):
+            return check_key(key.strip() if self._reader.textual else key, longest)
+        if isinstance(key, (int, float)) and not isinstance(key, bool):
+            return check_key(str(key), longest)
+        if isinstance(key, (datetime.date, datetime.time)):
+            return key.isoformat()
+        if key is None:
+            raise InvalidKey(f"there is no key in column {self.key_column!r}")
+        return check_key(key, longest)
+
+    def _faults(self, row: Row, longest: int) -> str:
+        """All that is wrong with a row's cells."""
+        faults = []
+        try:
+            self._key(row, longest)
+        except InvalidKey as error:
+            faults.append(error.faults[0].message)
+        for name, cast_cell in self._layout.casts:
+            try:
+                cast_cell(row.cells.get(name))
+            except WrongValue as error:
+                faults.append(str(error))
+        return "; ".join(faults)
+
+    def __iter__(self) -> Iterator[tuple[str, Values]]:
+        repeated = self._repeated
+        merged = self._merge() if repeated else {}
+        given: set[str | bytes] = set()
+        for _, key, values, fault in self._typed():
+            if fault is not None:
+                continue
+            if repeated and (identity := _identity(key)) in repeated:
+                if identity in given:
+                    continue
+                given.add(identity)
+                if identity in merged:
+                    values = merged[identity].values()
+            yield key, values
+
+    def _merge(self) -> dict[str | bytes, Merge]:
+        """The values of repeated keys, where they are not those of the first row."""
+        if self._options.duplicates in ("error", "first"):
+            return {}
+        if self._merged is None:
+            merged: dict[str | bytes, Merge] = {}
+            make = Last if self._options.duplicates == "last" else Mean
+            for _, key, values, fault in self._typed():
+                if fault is None and (identity := _identity(key)) in self._repeated:
+                    if identity not in merged:
+                        merged[identity] = make(self.columns)
+                    merged[identity].add(values)
+            self._merged = merged
+        return self._merged
+
+    def close(self) -> None:
+        """Remove temporary files; the table cannot be iterated afterwards."""
+        self._source.close()
+
+    def __enter__(self) -> Table:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def read_table(
+    source: str | Path | bytes | BinaryIO,
+    options: LoadOptions = _DEFAULTS,
+    *,
+    filename: str | None = None,
+    progress: ProgressCallback | None = None,
+    expected: Sequence[Column] = (),
+) -> Table:
+    """Read and check a table; nothing of it is kept but what its entries need.
+
+    Parameters
+    ----------
+    source : path, bytes or binary stream
+        A path is opened anew for each pass; a stream is copied to a temporary file.
+    options : LoadOptions
+    filename : str, optional
+        Of bytes or a stream: its ending tells the format, and messages name it.
+    progress : callable, optional
+        Told about every 1,000 rows or 0.1 s: first with an unknown total, then, while the rows
+        are checked, with the known one.
+    expected : sequence of Column
+        Columns of the dataset that the rows are for. Columns of their names have their types and
+        are not the key; columns without a name take theirs, where there are as many.
+
+    Raises
+    ------
+    InvalidRequest
+        Options that cannot be, or that name columns which are not there: all of them at once.
+    UnreadableSource
+        Nothing that can be read as a table.
+    BadRows
+        Rows that cannot be loaded, under ``on_error="stop"``.
+    """
+    options.check()
+    opened = Source(source, filename)
+    named = filename or (str(source) if isinstance(source, (str, Path)) else None)
+    try:
+        return Table(opened, options, named, progress, expected)
+    except BaseException:
+        opened.close()
+        raise
+
+
+class _Ticker:
+    """Tells how many rows are done, about every 1,000 of them or 0.1 s."""
+
+    def __init__(self, progress: ProgressCallback | None, total: int | None) -> None:
+        self._progress, self._total = progress, total
+        self._last = time.monotonic()
+
+    def tick(self, done: int) -> None:
+        if self._progress is None:
+            return
+        now = time.monotonic()
+        if done % 1_000 == 0 or now - self._last >= 0.1:
+            self._last = now
+            self._progress(Progress("reading", done, self._total))
+
+    def end(self, done: int) -> None:
+        if self._progress is not None:
+            self._progress(Progress("reading", done, self._total))
+
+
+def _place(row: Row, number: int) -> str:
+    return f"in entry {number}" if row.entry else f"on line {number}"
+
+
+def _identity(key: str) -> str | bytes:
+    """What is remembered of a key: itself, or 32 bytes that no other key has."""
+    if len(key) <= _SHORT_KEY:
+        return key
+    return hashlib.blake2b(key.encode(), digest_size=32).digest()

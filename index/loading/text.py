@@ -1,0 +1,144 @@
+"""Text out of bytes: which encoding they are in, and lines of bounded length.
+
+``charset_normalizer`` reads the ñ of a short Spanish file in cp1252 as Polish ń (cp1250), and
+so does chardet for some; so the letters of Western Europe are tried first, and chardet answers
+for the rest, among the encodings that spreadsheets write.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, TextIO
+
+from index.errors import UnreadableSource
+from index.loading.options import LoadOptions
+from index.loading.sources import BLOCK, Source
+
+LONGEST_LINE = 1 << 24  # characters; a cell of CSV too
+SAMPLE = 1 << 16  # bytes of non-ASCII lines, from which an encoding is guessed
+
+# Longest first: the BOM of UTF-16 LE begins that of UTF-32 LE.
+BOMS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+LEGACY_ENCODINGS = (
+    *("cp1252", "cp1250", "cp1251", "cp1253", "cp850", "mac-roman"),
+    *("cp932", "gb18030", "big5", "cp949"),
+)
+# What Spanish, Catalan, Portuguese, French, Italian and German write in cp1252. Left out are
+# letters that are common only when another encoding is misread (œ and – are Mac's ú and ñ).
+_WESTERN = frozenset("áéíóúüñÁÉÍÓÚÜÑçÇàèìòùÀÈÒâêîôûäöÄÖïëãõß¿¡«»ºª·€…–—‘’“”°£©®™´\xa0½¼²")
+_MISREAD = re.compile(r"\w[¿¡–—]\w|[^\W\d_a-zA-Z]{4}")
+
+
+def find_encoding(source: Source, options: LoadOptions) -> str:
+    if options.encoding is None:
+        return detect_encoding(source)
+    wanted = options.encoding.lower().replace("_", "-")
+    return "utf-8-sig" if wanted in ("utf-8", "utf8") else options.encoding
+
+
+@contextmanager
+def open_text(source: Source, encoding: str) -> Iterator[TextIO]:
+    with source.open() as stream, _text(stream, encoding) as text:
+        yield text
+
+
+def _text(stream: BinaryIO, encoding: str) -> TextIO:
+    return io.TextIOWrapper(stream, encoding=encoding, newline="")
+
+
+def bounded_lines(text: TextIO, name: str) -> Iterator[str]:
+    number = 0
+    while line := text.readline(LONGEST_LINE):
+        number += 1
+        if len(line) == LONGEST_LINE:
+            raise UnreadableSource(
+                f"{name}: line {number} is longer than {LONGEST_LINE:,} characters; "
+                "is it a table of text?"
+            )
+        yield line
+
+
+def detect_encoding(source: Source) -> str:
+    """Name the encoding of the whole text: a BOM's, UTF-8 if all of it is, else a likely one.
+
+    Raises
+    ------
+    UnreadableSource
+        Where one part is UTF-8 and another is not: either reading would spoil one of them.
+    """
+    with source.open() as stream:
+        head = stream.read(BLOCK)
+        known = next((name for bom, name in BOMS if head.startswith(bom)), None) or _wide(head)
+        if known:
+            return known
+        if _is_utf8(head, stream):
+            return "utf-8"
+    sample = bytearray()
+    number, utf8_line, other_line = 0, 0, 0
+    with source.open() as stream:
+        for line in stream:
+            number += 1
+            if line.isascii():
+                continue
+            try:
+                line.decode("utf-8")
+                utf8_line = utf8_line or number
+            except UnicodeDecodeError:
+                other_line = other_line or number
+            if len(sample) < SAMPLE:
+                sample += line[:SAMPLE]
+    if utf8_line:
+        raise UnreadableSource(
+            f"{source.name}: line {utf8_line} is UTF-8 and line {other_line} is not; "
+            "correct one of them, or give the encoding of both"
+        )
+    return _legacy_encoding(bytes(sample))
+
+
+def _is_utf8(head: bytes, stream: BinaryIO) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    block = head
+    try:
+        while block:
+            decoder.decode(block)
+            block = stream.read(BLOCK)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _wide(head: bytes) -> str | None:
+    """Name UTF-16 without a BOM: every second byte of Western text is then zero."""
+    even, odd = head[0:4096:2], head[1:4096:2]
+    few, many = 0.05 * len(odd), 0.4 * len(odd)
+    if odd and odd.count(0) > many and even.count(0) <= few:
+        return "utf-16-le"
+    if odd and even.count(0) > many and odd.count(0) <= few:
+        return "utf-16-be"
+    return None
+
+
+def _legacy_encoding(sample: bytes) -> str:
+    """Name the likeliest one-byte or East Asian encoding of lines that are not UTF-8."""
+    try:
+        text = sample.decode("cp1252")
+    except UnicodeDecodeError:
+        text = ""
+    foreign = {letter for letter in text if letter > "\x7f"}
+    if text and foreign <= _WESTERN and not _MISREAD.search(text):
+        return "cp1252"
+    import chardet  # here: most files are UTF-8 and never need it
+
+    found = chardet.detect(sample, prefer_superset=True, include_encodings=LEGACY_ENCODINGS)
+    return codecs.lookup(found["encoding"] or "cp1252").name

@@ -1,0 +1,171 @@
+"""Export: what is written reads back as the same entries, but for what the module says is lost."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from index.answers import Column, Entry, Value
+from index.errors import InvalidRequest
+from index.loading import LoadOptions, read_table, write_table
+
+COLUMNS = (
+    Column("número", "number"),
+    Column("vector", "vector", 2),
+    Column("clase", "category"),
+    Column("nota", "text"),
+)
+TYPES = {column.name: column.type for column in COLUMNS}
+
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+finite = st.floats(allow_nan=False, allow_infinity=False)
+entries = st.builds(
+    Entry,
+    key=texts.filter(lambda text: bool(text) and not text.isspace()),
+    values=st.fixed_dictionaries(
+        {
+            "número": st.none() | finite | st.integers(-(2**53), 2**53),
+            "vector": st.none() | st.tuples(finite, finite),
+            "clase": st.none() | texts,
+            "nota": st.none() | texts,
+        }
+    ),
+    arrived=st.just(0.0),
+)
+tables = st.lists(entries, min_size=1, unique_by=lambda entry: entry.key)
+
+
+def written(fmt: str, rows: Sequence[Entry], columns: Sequence[Column] = COLUMNS) -> bytes:
+    return b"".join(write_table(fmt, "palabra", columns, rows))  # type: ignore[arg-type]
+
+
+def read(fmt: str, content: bytes, **columns: str) -> tuple[tuple[Column, ...], list[Entry]]:
+    with read_table(content, LoadOptions(columns=columns), filename=f"x.{fmt}") as table:
+        names = [column.name for column in table.columns]
+        rows = [Entry(key, dict(zip(names, values, strict=True)), 0.0) for key, values in table]
+        assert table.key_column == "palabra"
+        return table.columns, rows
+
+
+def left_by_csv(value: Value) -> Value:
+    """A blank text and a missing one are the same empty cell."""
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+@given(tables)
+def test_json_lines_read_back_the_same(rows: list[Entry]) -> None:
+    columns, got = read("jsonl", written("jsonl", rows), **TYPES)
+
+    assert got == rows
+    assert [(c.name, c.type) for c in columns] == list(TYPES.items())
+
+
+@given(tables)
+def test_parquet_reads_back_the_same_with_its_types_by_itself(rows: list[Entry]) -> None:
+    columns, got = read("parquet", written("parquet", rows))
+
+    assert got == rows
+    some = {name for row in rows for name, value in row.values.items() if value is not None}
+    labels = {"clase", "nota"}
+    assert {c for c in columns if c.name in some | labels} == {
+        c for c in COLUMNS if c.name in some | labels
+    }
+
+
+@given(st.lists(entries, min_size=1, unique_by=lambda entry: entry.key.strip()))
+def test_csv_reads_back_the_same_but_for_blanks(rows: list[Entry]) -> None:
+    content = written("csv", rows)
+    _, got = read("csv", content, **TYPES)
+
+    expected = [
+        Entry(row.key.strip(), {n: left_by_csv(v) for n, v in row.values.items()}, 0.0)
+        for row in rows
+    ]
+    assert got == expected
+
+
+@given(tables)
+def test_csv_is_what_the_csv_module_reads(rows: list[Entry]) -> None:
+    content = written("csv", rows).decode()
+
+    header, *cells = csv.reader(io.StringIO(content, newline=""), strict=True)
+
+    assert header == ["palabra", *TYPES]
+    assert [row[0] for row in cells] == [row.key for row in rows]
+    assert [row[4] for row in cells] == [row.values["nota"] or "" for row in rows]
+    assert [json.loads(row[2] or "null") for row in cells] == [
+        list(row.values["vector"]) if row.values["vector"] else None  # type: ignore[arg-type]
+        for row in rows
+    ]
+
+
+ROW = Entry("niño, el", {"número": 7, "vector": (1.0, 0.5), "clase": "=1+1", "nota": None}, 0.0)
+
+
+def test_csv_looks_as_it_should() -> None:
+    expected = 'palabra,número,vector,clase,nota\r\n"niño, el",7,"[1.0, 0.5]",=1+1,\r\n'
+
+    assert written("csv", [ROW]).decode() == expected
+
+
+def test_json_lines_look_as_they_should() -> None:
+    expected = (
+        '{"palabra": "niño, el", "número": 7, "vector": [1.0, 0.5], "clase": "=1+1", "nota": null}'
+    )
+
+    assert written("jsonl", [ROW]).decode() == expected + "\n"
+
+
+def test_parquet_looks_as_it_should() -> None:
+    table = pq.read_table(io.BytesIO(written("parquet", [ROW])))
+
+    assert [str(field.type) for field in table.schema] == [
+        "string",
+        "double",
+        "fixed_size_list<element: double>[2]",
+        "string",
+        "string",
+    ]
+    assert table.to_pylist() == [
+        {"palabra": "niño, el", "número": 7.0, "vector": [1.0, 0.5], "clase": "=1+1", "nota": None}
+    ]
+
+
+def many() -> Iterator[Entry]:
+    for number in range(40_000):
+        yield Entry(f"clave {number}", {"número": number / 7}, 0.0)
+
+
+@pytest.mark.parametrize("fmt", ["csv", "jsonl", "parquet"])
+def test_entries_are_written_in_blocks_and_in_order(fmt: str) -> None:
+    columns = (Column("número", "number"),)
+
+    blocks = list(write_table(fmt, "palabra", columns, many()))  # type: ignore[arg-type]
+
+    assert len([block for block in blocks if block]) >= 3
+    _, got = read(fmt, b"".join(blocks))
+    assert got == list(many())
+
+
+@pytest.mark.parametrize("fmt", ["csv", "jsonl", "parquet"])
+def test_no_value_columns_and_no_entries_can_be_written(fmt: str) -> None:
+    assert read(fmt, written(fmt, [Entry("a b", {}, 0.0)], ())) == ((), [Entry("a b", {}, 0.0)])
+    empty = written(fmt, [])
+    if fmt == "csv":
+        assert empty == "palabra,número,vector,clase,nota\r\n".encode()
+    elif fmt == "jsonl":
+        assert empty == b""
+    else:
+        assert pq.read_table(io.BytesIO(empty)).num_rows == 0
+
+
+def test_an_unknown_format_is_refused_at_once() -> None:
+    with pytest.raises(InvalidRequest, match="format: 'xls' is none of: csv, jsonl, parquet"):
+        write_table("xls", "palabra", COLUMNS, [])

@@ -1,0 +1,1034 @@
+"""Loading: what a file says is what the entries hold, and what is wrong is told by its line."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import decimal
+import gzip
+import io
+import json
+import os
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from index.answers import Column, Progress, Value
+from index.errors import (
+    BadRow,
+    BadRows,
+    InvalidKey,
+    InvalidRequest,
+    UnreadableSource,
+    WrongValue,
+)
+from index.loading import LoadOptions, cast_value, check_key, infer_columns, read_table
+
+Rows = list[tuple[str, tuple[Value, ...]]]
+
+
+def load(content: bytes | str, filename: str | None = None, **options: Any) -> Rows:
+    """All entries, read twice over, since each pass must give the same."""
+    source = content.encode() if isinstance(content, str) else content
+    with read_table(source, LoadOptions(**options), filename=filename) as table:
+        first, second = list(table), list(table)
+        assert first == second
+        assert table.rows == table.entries + table.duplicates + table.bad_row_count
+        assert len(first) == table.entries
+        return first
+
+
+def columns(content: bytes | str, filename: str | None = None, **options: Any) -> dict[str, str]:
+    source = content.encode() if isinstance(content, str) else content
+    with read_table(source, LoadOptions(**options), filename=filename) as table:
+        return {column.name: column.type for column in table.columns}
+
+
+def detected(content: bytes | str, **options: Any) -> dict[str, str]:
+    source = content.encode() if isinstance(content, str) else content
+    with read_table(source, LoadOptions(**options)) as table:
+        return table.detected
+
+
+def bad_rows(content: str | bytes, filename: str | None = None, **options: Any) -> Sequence[BadRow]:
+    source = content.encode() if isinstance(content, str) else content
+    with pytest.raises(BadRows) as caught:
+        read_table(source, LoadOptions(**options), filename=filename)
+    return caught.value.rows
+
+
+def parquet(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
+
+
+# Every format, every kind of source
+
+PETS: Rows = [("gato", (4, "CAT")), ("perro, el", (5.5, "DOG")), ("ñandú", (None, "RHEA"))]
+PET_FILES = {
+    "pets.csv": 'clave,valor,nombre en\ngato,4,CAT\n"perro, el",5.5,DOG\nñandú,,RHEA\n'.encode(),
+    "pets.tsv": (
+        "clave\tvalor\tnombre en\ngato\t4\tCAT\nperro, el\t5.5\tDOG\nñandú\t\tRHEA\n"
+    ).encode(),
+    "pets.json": json.dumps(
+        [
+            {"clave": "gato", "valor": 4, "nombre en": "CAT"},
+            {"clave": "perro, el", "valor": 5.5, "nombre en": "DOG"},
+            {"clave": "ñandú", "valor": None, "nombre en": "RHEA"},
+        ]
+    ).encode(),
+    "pets.jsonl": (
+        '{"clave": "gato", "valor": 4, "nombre en": "CAT"}\n\n'
+        '{"clave": "perro, el", "valor": 5.5, "nombre en": "DOG"}\n'
+        '{"clave": "ñandú", "nombre en": "RHEA"}'
+    ).encode(),
+    "pets.parquet": parquet(
+        pa.table(
+            {
+                "clave": ["gato", "perro, el", "ñandú"],
+                "valor": [4.0, 5.5, None],
+                "nombre en": ["CAT", "DOG", "RHEA"],
+            }
+        )
+    ),
+}
+PET_FILES["pets.json.gz"] = gzip.compress(PET_FILES["pets.json"])
+PET_FILES["pets.csv.gz"] = gzip.compress(PET_FILES["pets.csv"])
+
+
+class Trickle(io.RawIOBase):
+    """A stream that cannot be rewound and gives a little at a time, as a socket does."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = io.BytesIO(content)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._content.readinto(memoryview(buffer)[:7])
+
+
+@pytest.mark.parametrize("filename", PET_FILES)
+@pytest.mark.parametrize("kind", ["path", "str", "bytes", "stream", "nameless"])
+def test_every_format_reads_alike_from_every_source(
+    filename: str, kind: str, tmp_path: Path
+) -> None:
+    content = PET_FILES[filename]
+    path = tmp_path / filename
+    path.write_bytes(content)
+    sources: dict[str, Any] = {"path": path, "str": str(path), "bytes": content}
+    sources |= {"stream": Trickle(content), "nameless": content}
+    name = filename if kind in ("bytes", "stream") else None
+
+    with read_table(sources[kind], filename=name) as table:
+        assert list(table) == list(table) == PETS
+        assert table.key_column == "clave"
+        assert table.columns == (Column("valor", "number"), Column("nombre en", "text"))
+        assert (table.rows, table.entries, table.duplicates) == (3, 3, 0)
+        expected = filename.removesuffix(".gz").rpartition(".")[2]
+        assert table.format == ("csv" if (kind, expected) == ("nameless", "tsv") else expected)
+
+
+def test_two_passes_over_one_stream_do_not_disturb_each_other() -> None:
+    content = "".join(f"key {n},{n}\n" for n in range(5_000)).encode()
+
+    with read_table(Trickle(content)) as table:  # type: ignore[arg-type]
+        pairs = list(zip(table, table, strict=True))
+
+    assert len(pairs) == 5_000
+    assert all(one == other for one, other in pairs)
+
+
+def test_a_pipe_is_read_though_it_cannot_be_opened_twice(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"key,v\na,1\n",))
+    writer.start()
+
+    with read_table(pipe) as table:
+        assert list(table) == list(table) == [("a", (1,))]
+    writer.join()
+
+
+def test_a_file_that_changes_between_passes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "changing.csv"
+    path.write_text("key,v\na,1\n")
+
+    with read_table(path) as table:
+        path.write_text("key,v\na,1\nb,x\n")
+
+        with pytest.raises(UnreadableSource, match="changed while it was being read"):
+            list(table)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ('[{"k": "a", "v": 1}]', "json"),
+        (' \n {"a": 1}', "json"),
+        ('{"k": "a", "v": 1}\n{"k": "b", "v": 2}\n', "jsonl"),
+        ('["a", 1]\n["b", 2]\n', "jsonl"),
+        ('[["a", 1],\n["b", 2]]\n', "json"),
+        ("a,1\nb,2\n", "csv"),
+    ],
+)
+def test_content_tells_the_format_where_no_name_does(content: str, kind: str) -> None:
+    with read_table(content.encode()) as table:
+        assert table.format == kind
+
+
+def test_json_lines_named_json_are_read_as_what_they_are() -> None:
+    assert load('{"k": "a", "v": 1}\n{"k": "b", "v": 2}\n', "x.json") == [("a", (1,)), ("b", (2,))]
+
+
+def test_the_format_option_wins_over_the_name() -> None:
+    assert load("a\t1\nb\t2\n", "x.json", format="tsv") == [("a", (1,)), ("b", (2,))]
+
+
+# Messy files of real life
+
+
+def test_excel_in_spanish_reads_right() -> None:
+    content = "Artículo;Precio;Ventas\r\nJamón ibérico;59,9;1.234\r\nPiña;2,35;12\r\n;;\r\n"
+
+    with read_table(content.encode("cp1252"), filename="ventas.csv") as table:
+        assert table.key_column == "Artículo"
+        assert list(table) == [("Jamón ibérico", (59.9, 1234)), ("Piña", (2.35, 12))]
+        assert table.detected == {
+            "delimiter": ";",
+            "header": "yes",
+            "encoding": "cp1252",
+            "decimal": "comma",
+        }
+
+
+SPANISH = (
+    "clave;valor\nespaña;1\n",
+    "ñ;1\n",
+    "año;1\nniño;2\n",
+    "Ñandú;1\n",
+    "¿Cuánto cuesta el envío?;5 €\n«corazón»;1\n",
+    "El pingüino bebió vino añejo en Córdoba: ¡qué alegría!;1\n",
+    "COMUNIÓN;1\nAÑO;2\n",
+)
+
+
+@pytest.mark.parametrize("text", SPANISH)
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "cp1252", "latin-1", "utf-16", "utf-16-le", "utf-16-be"]
+)
+def test_spanish_is_never_mojibake(text: str, encoding: str) -> None:
+    if encoding == "latin-1" and "€" in text:
+        pytest.skip("latin-1 has no euro sign")
+    key = next(line for line in reversed(text.splitlines())).partition(";")[0]
+
+    assert load(text.encode(encoding))[-1][0] == key
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("palabra;valor\nespaña;1\nniño;2\ncamión;3\n", "mac-roman"),
+        ("palabra;valor\nespaña;1\nniño;2\ncamión;3\n", "cp850"),
+        ("слово;значение\nсобака;5\nкошка;6\n", "cp1251"),
+        ("żółw;1\npies;2\nkoń;3\ngęś;4\n", "cp1250"),
+        ("犬,3\n猫,4\n日本語のテキスト,5\n", "cp932"),
+    ],
+)
+def test_other_old_encodings_are_told_apart(text: str, encoding: str) -> None:
+    lines = [line for line in text.splitlines() if line[-1].isdigit()]
+
+    assert [key for key, _ in load(text.encode(encoding))] == [line[:-2] for line in lines]
+
+
+def test_an_encoding_can_be_given() -> None:
+    assert load("ł;1\n".encode("cp1250"), encoding="cp1250") == [("ł", (1,))]
+    assert load("\ufeffñ;1\n".encode(), encoding="utf-8") == [("ñ", (1,))]
+
+
+def test_a_file_half_utf8_and_half_latin1_is_refused_with_both_lines() -> None:
+    many = "".join(f"camión {n};1\n" for n in range(200_000)).encode()
+    assert len(many) > 3_000_000
+
+    with pytest.raises(UnreadableSource, match=r"line 1 is UTF-8 and line 200001 is not"):
+        read_table(many + "niño;1\n".encode("latin-1"))
+
+
+def test_late_latin1_after_plain_ascii_is_read() -> None:
+    content = b"".join(b"perro %d;1\n" % n for n in range(200_000)) + "niño;1\n".encode("cp1252")
+
+    with read_table(content) as table:
+        assert table.detected["encoding"] == "cp1252"
+        assert list(table)[-1] == ("niño", (1,))
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("key,value\na,1\n", [("a", (1,))]),
+        ("a;1,5\nb;2,25\n", [("a", (1.5,)), ("b", (2.25,))]),
+        ("key|v\nb|z; w\nc|3, 4\n", [("b", ("z; w",)), ("c", ("3, 4",))]),
+        ("a\tx, y\nb\tz, w\n", [("b", ("z, w",))]),
+        ("perro\ngato\n", [("perro", ()), ("gato", ())]),
+        ("perro\n", [("perro", ())]),
+        ("perro,5\n", [("perro", (5,))]),
+        (
+            'key\nperro\n"gato, el"\nde la, casa\n',
+            [("perro", ()), ("gato, el", ()), ("de la, casa", ())],
+        ),
+        ("sep=;\nkey;value\na;1\n", [("a", (1,))]),
+        ("key,value,\na,1,\nb,2,\n", [("a", (1,)), ("b", (2,))]),
+        ("key, value\na, x\nb, y\n", [("a", ("x",)), ("b", ("y",))]),
+        ('key, value\n"a, b", "x"\n"c", "y"\n', [("a, b", ("x",)), ("c", ("y",))]),
+        ("key,value\r\ra,1\r\rb,2\r", [("a", (1,)), ("b", (2,))]),
+        ("\n\nkey,value\n\n,\na,1\n\n", [("a", (1,))]),
+        ('key,value\n"a ""quoted"" one",1\n', [('a "quoted" one', (1,))]),
+        ('key,value\n"a \\"quoted\\" one",1\nb,2\n', [('a "quoted" one', (1,)), ("b", (2,))]),
+        (
+            'key\tvalue\n"hola" dijo\t1\n5" de tubo\t2\n',
+            [('"hola" dijo', (1,)), ('5" de tubo', (2,))],
+        ),
+        ('key,value\n"a\nb; c","x\r\ny"\n', [("a\nb; c", ("x\r\ny",))]),
+        ("  a  ,1\n\tb,2\n", [("a", (1,)), ("b", (2,))]),
+    ],
+)
+def test_the_shape_of_delimited_text_is_found(content: str, expected: Rows) -> None:
+    assert load(content) == expected
+
+
+@given(
+    rows=st.lists(
+        st.tuples(*[st.text(st.characters(codec="utf-8", exclude_characters="\0"))] * 2),
+        min_size=1,
+    ),
+    dialect=st.sampled_from(["excel", "excel-tab", "unix"]),
+)
+def test_delimited_text_is_what_the_csv_module_wrote(
+    rows: list[tuple[str, str]], dialect: str
+) -> None:
+    written = io.StringIO(newline="")
+    writer = csv.writer(written, dialect)
+    writer.writerows(
+        [["key", "note"], *[(f"k{n}", note + other) for n, (note, other) in enumerate(rows)]]
+    )
+    options = LoadOptions(columns={"note": "text"}, delimiter=csv.get_dialect(dialect).delimiter)
+
+    with read_table(written.getvalue().encode(), options) as table:
+        got = list(table)
+
+    texts = [note + other for note, other in rows]
+    assert got == [(f"k{n}", (text if text.strip() else None,)) for n, text in enumerate(texts)]
+
+
+# Header, names and keys
+
+
+@pytest.mark.parametrize(
+    ("content", "header"),
+    [
+        ("word,meaning\nperro,DOG\n", "yes"),  # word is a known name
+        ("2019,CLAVE\n1,a\n", "yes"),  # though there is a number
+        ("animal,sound\nperro,guau\n", "yes"),  # nothing speaks against it
+        ("perro,5\ngato,6\n", "no"),  # a number
+        ("perro,\ngato,6\n", "no"),  # an empty cell
+        ("perro,perro\ngato,cat\n", "no"),  # a repeated cell
+        ('perro,"[1, 2]"\ngato,"[3, 4]"\n', "no"),  # a vector
+        ("perro,DOG\n", "no"),  # nothing below it
+        ("perro\ngato\n", "no"),  # a list of words
+    ],
+)
+def test_a_header_is_told_from_a_row(content: str, header: str) -> None:
+    assert detected(content)["header"] == header
+
+
+def test_the_header_option_wins() -> None:
+    assert load("key,word\nb,c\n", header=False) == [("key", ("word",)), ("b", ("c",))]
+    assert load("1,2\nb,3\n", header=True) == [("b", (3,))]
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "key"),
+    [
+        ("precio,Clave", "1,a", "Clave"),
+        ("nombre,key", "x,y", "key"),  # the surest name wins, wherever it stands
+        ("título,x", "a,b", "título"),
+        ("TERMINO,x", "a,b", "TERMINO"),
+        ("n,animal,sonido", "1,a,b", "animal"),  # the first of text
+        ("id,animal", "a7,b", "animal"),  # an id only where there is nothing better
+        ("id,n", "a7,1", "id"),
+        ("n,m", "1,2", "n"),
+    ],
+)
+def test_the_key_column_is_found(header: str, row: str, key: str) -> None:
+    with read_table(f"{header}\n{row}\n".encode(), LoadOptions(header=True)) as table:
+        assert table.key_column == key
+        assert (
+            next(iter(table))[0] == dict(zip(header.split(","), row.split(","), strict=True))[key]
+        )
+
+
+def test_columns_without_names_are_called_key_and_value() -> None:
+    content = "1,a,2\n2,b,3\n"
+
+    assert columns("a,1\nb,2\n") == {"value": "number"}
+    assert columns(content) == {"value1": "number", "value2": "number"}
+    assert load(content) == [("a", (1, 2)), ("b", (2, 3))]
+    assert load(content, key="column 3", columns={"value1": "skip"}) == [
+        ("2", ("a",)),
+        ("3", ("b",)),
+    ]
+
+
+def test_keys_of_other_types_become_their_text() -> None:
+    when = datetime.date(2024, 2, 29)
+
+    assert load('[{"key": 7, "v": 1}, {"key": 1.5, "v": 2}]') == [("7", (1,)), ("1.5", (2,))]
+    assert load(parquet(pa.table({"key": [when], "v": [1]}))) == [("2024-02-29", (1,))]
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ("key,v\n ,1\n", [BadRow(2, "the key is empty")]),
+        ("key,v\naaaa,1\n", [BadRow(2, "the key has 4 characters; at most 3 are allowed")]),
+        ('[{"key": true, "v": 1}]', [BadRow(1, "entry 1: a key is text, not a boolean")]),
+        ('[{"key": ["a"], "v": 1}]', [BadRow(1, "entry 1: a key is text, not a list")]),
+        (
+            '[{"key": "a", "v": 1},\n{"v": 2}]',
+            [BadRow(2, "entry 2: there is no key in column 'key'")],
+        ),
+        (
+            '{"\\ud800": 1}',
+            [BadRow(1, "entry 1: the key holds half a surrogate pair, which is no character")],
+        ),
+    ],
+)
+def test_a_key_that_cannot_be_is_a_bad_row(content: str, rows: list[BadRow]) -> None:
+    assert list(bad_rows(content, max_key_length=3)) == rows
+
+
+def test_the_key_check_of_puts_is_the_one_of_loads() -> None:
+    assert check_key(" a/ñ🙂 ", 6) == " a/ñ🙂 "
+    for key in ("", " \t", "a" * 6 + "b", "\udc00", 7, True, None):
+        with pytest.raises(InvalidKey):
+            check_key(key, 6)
+
+
+# JSON
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ('{"a": 1, "b": 2.5}', [("a", (1,)), ("b", (2.5,))]),
+        ('{"a": {"x": 1, "y": "u"}, "b": {"y": "v"}}', [("a", (1, "u")), ("b", (None, "v"))]),
+        ('[["a", 1], ["b", null]]', [("a", (1,)), ("b", (None,))]),
+        ('[["a", {"x": 1}], ["b", null]]', [("a", (1,)), ("b", (None,))]),
+        ('{"a": [1, 2], "b": [3.5, 4]}', [("a", ((1.0, 2.0),)), ("b", ((3.5, 4.0),))]),
+        ('["a", "b"]', [("a", ()), ("b", ())]),
+        ('{"a": null, "b": 1}', [("a", (None,)), ("b", (1,))]),
+        ('{"a": ""}', [("a", ("",))]),
+        ('{" a ": 1}', [(" a ", (1,))]),
+        ('{"a": "12"}', [("a", ("12",))]),
+        (
+            '[{"word": "a", "v": 1, "w": 2}, {"w": 4, "word": "b"}]',
+            [("a", (1, 2)), ("b", (None, 4))],
+        ),
+    ],
+)
+def test_each_shape_of_json_is_read(content: str, expected: Rows) -> None:
+    assert load(content) == expected
+
+
+def test_a_value_called_key_beside_the_real_one_is_kept() -> None:
+    with read_table(b'{"a": {"key": "x"}}') as table:
+        assert (table.key_column, table.columns) == ("entry", (Column("key", "text"),))
+        assert list(table) == [("a", ("x",))]
+
+
+json_values = st.one_of(
+    st.integers(-(2**53), 2**53),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.none(),
+)
+keys = st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda key: not key.isspace())
+
+
+@given(st.dictionaries(keys, json_values, min_size=1), st.sampled_from([None, 2]), st.booleans())
+def test_json_is_what_the_json_module_wrote(
+    entries: dict[str, Any], indent: int | None, escaped: bool
+) -> None:
+    content = json.dumps(entries, indent=indent, ensure_ascii=escaped).encode()
+
+    with read_table(
+        content,
+        LoadOptions(
+            columns={"value": "number"}
+            if any(value is not None for value in entries.values())
+            else {}
+        ),
+    ) as table:
+        got = {key: values[0] if values else None for key, values in table}
+
+    assert got == entries
+    assert list(got) == list(entries)
+    assert [type(value) for value in got.values()] == [type(value) for value in entries.values()]
+
+
+def test_faults_of_json_lines_are_told_by_line() -> None:
+    content = '{"k":"a","v":1}\n\nnope\n{"k":"b","v":}\n{"k":"c","k":"d"}\n[1,2,3]\n7\n"x"\n'
+
+    assert list(bad_rows(content + "[" * 100_000 + "\n" + "1" * 5_000, "x.jsonl")) == [
+        BadRow(3, "not JSON: Expecting value at column 1"),
+        BadRow(4, "not JSON: Expecting value at column 14"),
+        BadRow(5, "the object holds 'k' twice"),
+        BadRow(6, "a list that is no pair, where an object, a pair or text is expected"),
+        BadRow(7, "a number, where an object, a pair or text is expected"),
+        BadRow(8, "text, where the first entry is an object"),
+        BadRow(9, "the JSON is nested too deep"),
+        BadRow(10, "an integer of thousands of digits"),
+    ]
+
+
+# Types
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["1", "-2", "+3.5", "1e3", ".5", "5."], "number"),
+        (["1", "", "NA", "n/a", "NaN", "null", "None", "-"], "number"),
+        (["1"] * 19 + ["x"], "number"),  # 95 % of 20
+        (["1"] * 18 + ["x"], "category"),  # 95 %, but of 19
+        (["1"] * 18 + ["x", "y"], "category"),  # 90 %
+        (["007", "1", "2"], "text"),  # a code would lose its zeros
+        (["9007199254740993", "1", "2"], "text"),  # and this one its last digit
+        (["1_000", "2"], "text"),
+        (["١", "٢"], "text"),
+        (["inf", "1e999"], "text"),
+        (["[1, 2]", "[3, 4]"], "vector"),
+        (["[1, 2]", "[3]"], "text"),
+        (["[1, true]", "[]"], "text"),
+        (["a", "b", "a", "b"], "category"),
+        (["a", "b", "a"], "text"),
+        (["a" * 101] * 10, "text"),
+        (["NA", "NA", "x", "x"], "category"),
+        (["", ""], "text"),
+    ],
+)
+def test_a_column_of_text_cells_has_its_type(cells: list[str], kind: str) -> None:
+    written = io.StringIO()
+    csv.writer(written).writerows(
+        [["key", "v"], *[(f"k{n}", cell) for n, cell in enumerate(cells)]]
+    )
+
+    assert columns(written.getvalue(), on_error="skip") == {"v": kind}
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, 2.5, None], "number"),
+        ([True, False, None], "category"),
+        ([True], "category"),
+        (["1", "2"], "text"),
+        ([1, "a"], "text"),
+        ([2**60, 1], "text"),
+        ([[1, 2], [3, 4], None], "vector"),
+        (["a", "a", "b", "b"], "category"),
+        ([1, float("nan"), 2], "number"),
+        ([None], "text"),
+    ],
+)
+def test_a_column_of_python_values_has_its_type(values: list[Any], kind: str) -> None:
+    width = 2 if kind == "vector" else None
+
+    assert infer_columns([{"v": value} for value in values]) == (Column("v", kind, width),)  # type: ignore[arg-type]
+
+
+def test_infer_columns_takes_numpy_and_keeps_the_order_of_appearance() -> None:
+    rows: list[dict[str, Any]] = [
+        {"b": np.float32(1.5), "a": np.array([1, 2])},
+        {"c": decimal.Decimal("1.5"), "b": np.int64(3)},
+    ]
+
+    assert infer_columns(rows) == (
+        Column("b", "number"),
+        Column("a", "vector", 2),
+        Column("c", "number"),
+    )
+
+
+def test_one_text_among_many_numbers_makes_labels_in_python_and_a_bad_row_in_a_file() -> None:
+    rows: list[dict[str, Any]] = [{"v": n} for n in range(99)] + [{"v": "x"}]
+    content = "".join(f"k{n},{row['v']}\n" for n, row in enumerate(rows))
+
+    assert infer_columns(rows) == (Column("v", "text"),)
+    assert list(bad_rows(content)) == [BadRow(100, "column 'value': 'x' is not a number")]
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "cells", "numbers"),
+    [
+        (";", ["1,5", "2", "-0,25"], [1.5, 2, -0.25]),
+        (";", ["1.234,56", "7"], [1234.56, 7]),
+        (";", ["1.234.567", "7"], [1234567, 7]),
+        (",", ["1,234.56", "7"], [1234.56, 7]),
+        (",", ["1,234", "300"], [1234, 300]),
+        (";", ["1.234", "300"], [1.234, 300]),
+        (";", ["1.234", "0.5"], [1.234, 0.5]),
+        (";", ["1.234", "0,5"], [1234, 0.5]),
+        (";", ["0,125", "1,234"], [0.125, 1.234]),
+        (";", ["1,234", "2,345"], None),  # thousands or thousandths? It stays text
+        (";", ["1,5", "1.5"], None),
+    ],
+)
+def test_the_style_of_numbers_is_that_of_the_column(
+    delimiter: str, cells: list[str], numbers: list[float] | None
+) -> None:
+    written = io.StringIO()
+    writer = csv.writer(written, delimiter=delimiter)
+    writer.writerows([["key", "v"], *[(f"k{n}", cell) for n, cell in enumerate(cells)]])
+
+    got = [values[0] for _, values in load(written.getvalue())]
+
+    assert got == (numbers or cells)
+    assert [type(value) for value in got] == [type(value) for value in numbers or cells]
+
+
+def test_another_column_settles_what_one_leaves_open() -> None:
+    assert load("k;v;w\na;1.234;0,5\nb;2.345;1,5\n", key="k") == [
+        ("a", (1234, 0.5)),
+        ("b", (2345, 1.5)),
+    ]
+
+
+def test_a_type_that_is_given_wins_and_what_it_cannot_hold_is_bad() -> None:
+    content = "key,n,m\na,007,1\nb,x,2\n"
+
+    assert columns("key,n\na,1\n", columns={"n": "text"}) == {"n": "text"}
+    assert load("key,n\na,1\n", columns={"n": "text"}) == [("a", ("1",))]
+    assert load(content, columns={"n": "number", "m": "skip"}, on_error="skip") == [("a", (7,))]
+    assert list(bad_rows(content, columns={"n": "number", "m": "vector"})) == [
+        BadRow(2, "column 'm': '1' is text, not a list of numbers"),
+        BadRow(
+            3, "column 'n': 'x' is not a number; column 'm': '2' is text, not a list of numbers"
+        ),
+    ]
+    assert load('{"a": "1.5", "b": ""}', columns={"value": "number"}) == [
+        ("a", (1.5,)),
+        ("b", (None,)),
+    ]
+
+
+def test_vectors_of_the_rarer_width_are_bad_rows() -> None:
+    assert list(bad_rows('{"a": [1, 2],\n"b": [3, 4],\n"c": [5],\n"d": [1, "x"]}')) == [
+        BadRow(3, "entry 3: column 'value': the vector has 1 numbers, not 2"),
+        BadRow(4, "entry 4: column 'value': 'x' is text, not a number"),
+    ]
+
+
+NUMBER, PAIR, TEXT = Column("v", "number"), Column("v", "vector", 2), Column("v", "text")
+
+
+@pytest.mark.parametrize(
+    ("value", "column", "expected"),
+    [
+        (7, NUMBER, 7),
+        (7.0, NUMBER, 7.0),
+        (np.int64(7), NUMBER, 7),
+        (np.float32(0.5), NUMBER, 0.5),
+        (decimal.Decimal("7"), NUMBER, 7),
+        (decimal.Decimal("7.5"), NUMBER, 7.5),
+        (2**53, NUMBER, 2**53),
+        ([1, 2.5], PAIR, (1.0, 2.5)),
+        (np.array([1, 2]), PAIR, (1.0, 2.0)),
+        ("x", TEXT, "x"),
+        ("", TEXT, ""),
+        (True, TEXT, "true"),
+        (np.bool_(False), TEXT, "false"),
+        (7, TEXT, "7"),
+        (1.5, TEXT, "1.5"),
+        (np.float64(1.5), TEXT, "1.5"),
+        (datetime.datetime(2024, 1, 2, 3, 4), TEXT, "2024-01-02T03:04:00"),
+        (None, NUMBER, None),
+        (None, PAIR, None),
+        (None, TEXT, None),
+    ],
+)
+def test_a_value_is_cast_to_its_column(value: object, column: Column, expected: Value) -> None:
+    got = cast_value(value, column)
+
+    assert got == expected
+    assert type(got) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "column", "message"),
+    [
+        (True, NUMBER, "True is a boolean, not a number"),
+        ("7", NUMBER, "'7' is text, not a number"),
+        (float("nan"), NUMBER, "nan is not a finite number"),
+        (float("-inf"), NUMBER, "-inf is not a finite number"),
+        (decimal.Decimal("NaN"), NUMBER, "nan is not a finite number"),
+        (10**400, NUMBER, "an integer beyond ±2^53 is not exact"),
+        (1j, NUMBER, "is a complex, not a number"),
+        ([1], NUMBER, "is a list, not a number"),
+        ([1], PAIR, "the vector has 1 numbers, not 2"),
+        ([], Column("v", "vector"), "the vector has 0 numbers, not at least 1"),
+        ([1, True], PAIR, "True is a boolean"),
+        ([1, float("inf")], PAIR, "inf is not a finite number"),
+        ("12", PAIR, "'12' is text, not a list of numbers"),
+        (7, PAIR, "7 is a number, not a list of numbers"),
+        ({"x": 1}, TEXT, "is an object, not a label or text"),
+        (["a"], TEXT, "is a list, not a label or text"),
+        (b"a", TEXT, "is binary, not a label or text"),
+        (float("nan"), TEXT, "nan is a number, not a label or text"),
+        ("\ud800", TEXT, "half a surrogate pair"),
+    ],
+)
+def test_a_value_that_its_column_cannot_hold_is_refused(
+    value: object, column: Column, message: str
+) -> None:
+    with pytest.raises(WrongValue) as caught:
+        cast_value(value, column)
+    assert str(caught.value).startswith("column 'v': ")
+    assert message in str(caught.value)
+
+
+# Keys that repeat
+
+REPEATED = (
+    'key,n,label,v\na,1,x,"[1, 2]"\nb,5,w,"[0, 0]"\na,2,y,"[3, 4]"\na,,y,"[5, 9]"\nc,,,\nc,,,\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("policy", "first", "last"),
+    [
+        ("first", (1, "x", (1.0, 2.0)), (None, None, None)),
+        ("last", (None, "y", (5.0, 9.0)), (None, None, None)),
+        ("mean", (1.5, "y", (3.0, 5.0)), (None, None, None)),
+    ],
+)
+def test_repeated_keys_become_one_entry_at_their_first_place(
+    policy: Any, first: tuple[Value, ...], last: tuple[Value, ...]
+) -> None:
+    expected = [("a", first), ("b", (5, "w", (0.0, 0.0))), ("c", last)]
+    with read_table(REPEATED.encode(), LoadOptions(duplicates=policy)) as table:
+        assert (table.rows, table.entries, table.duplicates) == (6, 3, 3)
+        assert list(table) == list(table) == expected
+
+
+def test_of_labels_that_are_as_frequent_the_first_wins() -> None:
+    assert load("key,l\na,x\na,y\nb,z\n", duplicates="mean") == [("a", ("x",)), ("b", ("z",))]
+
+
+def test_repeated_keys_are_bad_rows_where_they_are_errors() -> None:
+    assert list(bad_rows("key,v\na,1\nb,2\n a ,3\n")) == [
+        BadRow(4, "the key 'a' came on line 2 already")
+    ]
+    assert load("key,v\na,1\nb,2\na,3\n", on_error="skip") == [("a", (1,)), ("b", (2,))]
+    assert list(bad_rows('{"a": 1, "b": 2, "a": 3}')) == [
+        BadRow(1, "entry 3: the key 'a' came in entry 1 already")
+    ]
+
+
+def test_long_keys_that_differ_at_the_end_are_two() -> None:
+    long = "a" * 9_000
+
+    assert load(f"{long}x,1\n{long}y,2\n{long}x,3\n", duplicates="last") == [
+        (long + "x", (3,)),
+        (long + "y", (2,)),
+    ]
+
+
+def test_a_bad_row_is_never_the_first_appearance_of_its_key() -> None:
+    content = "key,v\na,x\na,1\na,2\n"
+
+    assert load(content, columns={"v": "number"}, on_error="skip", duplicates="first") == [
+        ("a", (1,))
+    ]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcde"), st.integers(-9, 9)), min_size=1),
+    st.sampled_from(["first", "last", "mean"]),
+)
+def test_policies_agree_with_a_plain_dict(rows: list[tuple[str, int]], policy: Any) -> None:
+    seen: dict[str, list[int]] = {}
+    for key, value in rows:
+        seen.setdefault(key, []).append(value)
+    merge = {"first": lambda v: v[0], "last": lambda v: v[-1], "mean": lambda v: sum(v) / len(v)}
+
+    with read_table(json.dumps(rows).encode(), LoadOptions(duplicates=policy)) as table:
+        got = list(table)
+
+    assert [key for key, _ in got] == list(seen)
+    assert [value for _, (value,) in got] == pytest.approx(
+        [merge[policy](v) for v in seen.values()]
+    )
+
+
+# Bad rows
+
+
+MULTILINE = 'key,v\n"a\nb\nc",1\nd\n\n"e\nf",x,y\n"g"h,1\ni,2\n'
+
+
+def test_lines_are_right_after_cells_of_several_lines() -> None:
+    assert list(bad_rows(MULTILINE)) == [
+        BadRow(5, "1 cell, where the header has 2 (delimiter ',')"),
+        BadRow(7, "3 cells, where the header has 2 (delimiter ',')"),
+        BadRow(9, 'a quote " in the middle of a cell; double it if it belongs to the text'),
+    ]
+    with read_table(MULTILINE.encode(), LoadOptions(on_error="skip")) as table:
+        assert list(table) == [("a\nb\nc", (1,)), ("i", (2,))]
+        assert (table.rows, table.entries, table.bad_row_count) == (5, 2, 3)
+        assert [row.line for row in table.bad_rows] == [5, 7, 9]
+
+
+def test_a_hundred_bad_rows_are_kept_and_all_are_counted() -> None:
+    content = "key,v\n" + "".join(f"k{n},{'x' if n % 2 else n}\n" for n in range(500))
+
+    with pytest.raises(BadRows) as caught:
+        read_table(content.encode(), LoadOptions(columns={"v": "number"}))
+
+    assert (caught.value.total, len(caught.value.rows)) == (250, 100)
+    assert [row.line for row in caught.value.rows] == list(range(3, 203, 2))
+
+
+def test_a_quote_that_never_closes_is_refused_even_where_bad_rows_are_skipped() -> None:
+    content = 'key,v\na,1\n"b,2\n' + "".join(f"k{n},{n}\n" for n in range(1_000))
+
+    with pytest.raises(UnreadableSource, match="the quote that opens on line 3 is never closed"):
+        read_table(content.encode(), LoadOptions(on_error="skip"))
+
+
+def test_a_nul_is_a_bad_row() -> None:
+    assert list(bad_rows(b"key,v\na,1\nb\0,2\nc,3\n")) == [
+        BadRow(3, "the line holds a NUL character, which no text has")
+    ]
+
+
+# Files and requests that will not do
+
+
+@pytest.mark.parametrize(
+    ("content", "filename", "message"),
+    [
+        (b"", "x.csv", "x.csv holds no rows"),
+        (b"\n \n", "x.csv", "x.csv holds no rows"),
+        (b"", "x.jsonl", "x.jsonl holds no rows"),
+        (b"[]", "x.json", "x.json holds no rows"),
+        (b"", "x.json", "not JSON: Expecting a list or an object at line 1, column 1"),
+        (b"key,value\n", "x.csv", "x.csv holds a header and no rows"),
+        (b"key,a,a\nx,1,2\n", "x.csv", "the header names 'a' twice"),
+        (b'{"a": 1,\n "b" 2}', "x.json", "Expecting ':' delimiter at line 2, column 6"),
+        (b'{"a": 1,}', "x.json", "Expecting a key in double quotes at line 1, column 9"),
+        (b'{"a": 1 "b": 2}', "x.json", "Expecting ',' or '}' at line 1, column 9"),
+        (b'[["a", 1]', "x.json", "Expecting ',' or ']' at line 1, column 10"),
+        (b'[["a", 1]] x', "x.json", "Extra data at line 1, column 12"),
+        (b'[["a", 1],]', "x.json", "Expecting value at line 1, column 11"),
+        (b"7", "x.json", "Expecting a list or an object"),
+        (b"[" * 100_000, "x.json", "nested too deep"),
+        (b'{"a":' * 100_000, "x.json", "nested too deep"),
+        (b'{"a": ' + b"1" * 5_000 + b"}", "x.json", "an integer of thousands of digits"),
+        (b'[{"": 1}]', "x.json", "'' cannot be the name of a column"),
+        (b'[{"a\\n": 1}]', "x.json", "cannot be the name of a column"),
+        (gzip.compress(b"a,1\n" * 999)[:-9], "x.csv.gz", "gzip data is damaged or cut short"),
+        (b"\x1f\x8bnonsense", "x.csv.gz", "gzip data is damaged or cut short"),
+        (b"PAR1nonsense", "x.parquet", "damaged, cut short or not Parquet"),
+        (PET_FILES["pets.parquet"][:-20], "x.parquet", "damaged, cut short or not Parquet"),
+        (PET_FILES["pets.csv"], "x.parquet", "damaged, cut short or not Parquet"),
+        (b"a" * (1 << 24), "x.csv", "line 1 is longer than 16,777,216 characters"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_why(content: bytes, filename: str, message: str) -> None:
+    with pytest.raises(UnreadableSource) as caught:
+        read_table(content, filename=filename)
+    assert not isinstance(caught.value, BadRows)
+    assert message in str(caught.value)
+
+
+def test_a_path_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableSource, match=r"there is no file .*nope\.csv"):
+        read_table(tmp_path / "nope.csv")
+    with pytest.raises(UnreadableSource, match="is a folder; name a file in it"):
+        read_table(tmp_path)
+    with pytest.raises(UnreadableSource, match="cannot be read: "):
+        read_table("a\0b.csv")
+
+
+def test_a_wrong_encoding_says_what_is_wrong() -> None:
+    with pytest.raises(UnreadableSource, match="byte 0xf1 is not ascii; give its encoding"):
+        read_table("ñ;1\n".encode("latin-1"), LoadOptions(encoding="ascii"))
+
+
+def test_more_rows_than_allowed_are_refused_and_as_many_are_not() -> None:
+    assert len(load("a,1\nb,2\n", max_rows=2)) == 2
+    with pytest.raises(UnreadableSource, match="more than 1 rows"):
+        read_table(b"a,1\nb,2\n", LoadOptions(max_rows=1))
+
+
+def test_more_columns_than_any_table_has_are_refused() -> None:
+    with pytest.raises(UnreadableSource, match="more than 1,000 columns"):
+        read_table(json.dumps([{f"c{n}": 1 for n in range(1_001)}]).encode())
+
+
+def test_skipping_every_row_is_no_load() -> None:
+    with pytest.raises(UnreadableSource, match=r"none of its 2 rows can be loaded; line 1: "):
+        read_table(
+            b"a,x\nb,y\n", LoadOptions(columns={"value": "number"}, on_error="skip", header=False)
+        )
+
+
+def test_every_wrong_option_is_named_at_once() -> None:
+    options: Any = {
+        "format": "xls",
+        "on_error": "ignore",
+        "duplicates": "all",
+        "columns": {"v": "float"},
+        "delimiter": ";;",
+        "encoding": "klingon",
+        "max_rows": 0,
+    }
+    with pytest.raises(InvalidRequest) as caught:
+        read_table(b"a,1\n", LoadOptions(**options))
+    assert Counter(fault.where for fault in caught.value.faults) == Counter(options)
+
+
+def test_columns_that_are_not_there_are_named_with_those_that_are() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        read_table(b"key,v\na,1\n", LoadOptions(columns={"w": "text", "x": "skip", "key": "text"}))
+    assert [fault.message for fault in caught.value.faults] == [
+        "there is no column 'w'; there are: v",
+        "there is no column 'x'; there are: v",
+        "'key' holds the keys, which are text",
+    ]
+    with pytest.raises(InvalidRequest, match="there is no column 'k'; there are: key, v"):
+        read_table(b"key,v\na,1\n", LoadOptions(key="k"))
+    with pytest.raises(InvalidRequest, match="the keys of this JSON stand outside its columns"):
+        read_table(b'{"a": 1}', LoadOptions(key="value"))
+
+
+@pytest.mark.parametrize("source", [7, None, io.StringIO("a,1\n")])
+def test_what_is_no_source_is_refused(source: Any) -> None:
+    with pytest.raises(InvalidRequest, match="source: "):
+        read_table(source)
+
+
+# For a dataset that exists
+
+
+def test_an_existing_datasets_columns_keep_their_types_and_names() -> None:
+    label, vector = Column("valor", "category"), Column("rgb", "vector", 3)
+
+    with read_table(b"key,valor\na,1\nb,2\n", expected=[label]) as table:
+        assert (table.columns, list(table)) == ((label,), [("a", ("1",)), ("b", ("2",))])
+    for content in (b"a,1\nb,2\n", b'{"a": 1, "b": 2}'):
+        with read_table(content, expected=[label]) as table:
+            assert table.columns == (label,)
+    with read_table(b"texto,x\na,b\n", expected=[Column("texto", "text")]) as table:
+        assert table.key_column == "x"
+    with pytest.raises(BadRows, match="the vector has 2 numbers, not 3"):
+        read_table(b'[{"key": "a", "rgb": [1, 2]}]', expected=[vector])
+
+
+# Parquet
+
+
+def test_arrow_types_become_values() -> None:
+    moment = datetime.datetime(2024, 1, 2, 3, 4, 5)
+    content = parquet(
+        pa.table(
+            {
+                "key": ["a", "b"],
+                "int": pa.array([1, None], pa.int8()),
+                "decimal": pa.array([decimal.Decimal("1.50"), None]),
+                "half": pa.array([np.float16(0.5), None], pa.float16()),
+                "flag": [True, None],
+                "when": pa.array([moment, None], pa.timestamp("ns")),
+                "day": [moment.date(), None],
+                "label": pa.array(["x", None]).dictionary_encode(),
+                "list": pa.array([[1, 2], None], pa.list_(pa.int32())),
+                "fixed": pa.array([[1.5, 2], None], pa.list_(pa.float32(), 2)),
+                "nothing": pa.nulls(2),
+            }
+        )
+    )
+
+    assert columns(content) == {
+        "int": "number",
+        "decimal": "number",
+        "half": "number",
+        "flag": "category",
+        "when": "text",
+        "day": "text",
+        "label": "category",
+        "list": "vector",
+        "fixed": "vector",
+        "nothing": "text",
+    }
+    first, second = load(content)
+    assert first == (
+        "a",
+        (1, 1.5, 0.5, "true", moment.isoformat(), "2024-01-02", "x", (1, 2), (1.5, 2), None),
+    )
+    assert second == ("b", (None,) * 10)
+
+
+@pytest.mark.parametrize(
+    "array", [pa.array([{"x": 1}]), pa.array([b"x"]), pa.array([["a"]]), pa.array([[[1]]])]
+)
+def test_arrow_types_that_no_column_holds_are_refused_unless_skipped(array: pa.Array) -> None:
+    content = parquet(pa.table({"key": ["a"], "v": array}))
+
+    with pytest.raises(UnreadableSource, match=r"column 'v' is .*columns=\{'v': 'skip'\}"):
+        read_table(content)
+    assert load(content, columns={"v": "skip"}) == [("a", ())]
+
+
+def test_nan_in_parquet_is_a_bad_row() -> None:
+    content = parquet(pa.table({"key": ["a", "b"], "v": [1.5, float("nan")]}))
+
+    assert list(bad_rows(content)) == [BadRow(2, "column 'v': nan is not a finite number")]
+
+
+# Progress and size
+
+
+def test_progress_tells_rows_first_without_and_then_with_the_total() -> None:
+    told: list[Progress] = []
+    content = "".join(f"k{n},{n}\n" for n in range(2_500)).encode()
+
+    with read_table(content, progress=told.append) as table:
+        assert table.rows == 2_500
+
+    reading = [progress.done for progress in told if progress.total is None]
+    checking = [progress.done for progress in told if progress.total == 2_500]
+    assert len(reading) + len(checking) == len(told)
+    assert {progress.phase for progress in told} == {"reading"}
+    for done in (reading, checking):
+        assert done == sorted(done)
+        assert {1_000, 2_000, 2_500} <= set(done)
+        assert done[-1] == 2_500
+
+
+def test_a_callback_that_raises_ends_the_load() -> None:
+    def stop(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        read_table(Trickle(b"a,1\nb,2\n"), progress=stop)  # type: ignore[arg-type]
