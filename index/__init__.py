@@ -1,0 +1,51 @@
+"""softdict: a dictionary that answers by meaning.
+
+>>> from index import SoftDict
+>>> prices = SoftDict({"méxico": 7, "alemania": 10, "inglaterra": 8, "perro": 5})
+>>> prices["méxico"]
+7
+>>> prices.search("país").value  # doctest: +SKIP
+8.2
+"""
+
+from index.answers import (
+    Answer,
+    Blend,
+    Column,
+    Comparison,
+    Description,
+    Entry,
+    LabelBlend,
+    LoadReport,
+    Match,
+    NumberBlend,
+    Progress,
+    Value,
+    VectorBlend,
+)
+from index.catalog import Catalog
+from index.encoders import Encoder, open_encoder
+from index.loading import LoadOptions
+from index.softdict import SoftDict
+
+__all__ = [
+    "Answer",
+    "Blend",
+    "Catalog",
+    "Column",
+    "Comparison",
+    "Description",
+    "Encoder",
+    "Entry",
+    "LabelBlend",
+    "LoadOptions",
+    "LoadReport",
+    "Match",
+    "NumberBlend",
+    "Progress",
+    "SoftDict",
+    "Value",
+    "VectorBlend",
+    "open_encoder",
+]
+__version__ = "0.1.0"

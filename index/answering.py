@@ -1,0 +1,229 @@
+"""Answering: from a checked question to an ``Answer``, over one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.answers import Answer, Blend, Match, Value
+from index.confidence import confidence
+from index.encoders import EncoderWorker
+from index.errors import Fault, InvalidRequest
+from index.explaining import explained
+from index.masks import AsOf, parse_as_of
+from index.search import AT_ONCE, Attention, attend_keys
+from index.snapshot import Place, Snapshot
+from index.store import Record
+from index.temperature import Temperature, effective_keys_temperature, parse_temperature
+from index.values import blend_column
+
+Weights = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What was asked, checked and parsed."""
+
+    queries: tuple[str, ...]
+    k: int
+    temperature: Temperature | None  # None: the dataset's own setting
+    as_of: AsOf | None
+    explain: bool
+
+    def allowed(self, snapshot: Snapshot) -> NDArray[np.bool_]:
+        """Give the (n,) mask of rows that may be attended to."""
+        if self.as_of is None:
+            return snapshot.alive
+        return self.as_of.mask(snapshot.alive, snapshot.arrived)
+
+
+def parse_question(
+    queries: Sequence[str],
+    *,
+    k: int = 1,
+    temperature: object = None,
+    mode: str = "soft",
+    as_of: object = None,
+    explain: bool = False,
+) -> Question:
+    """Check the arguments of a search.
+
+    Raises
+    ------
+    InvalidRequest
+        With every fault of them at once.
+    """
+    faults: list[Fault] = []
+
+    def parsed(parse: Callable[[object], Any], value: object) -> Any:
+        try:
+            return None if value is None else parse(value)
+        except InvalidRequest as fault:
+            faults.extend(fault.faults)
+
+    if not all(isinstance(query, str) and query.strip() for query in queries):
+        faults.append(Fault("query", "write something to ask for"))
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        faults.append(Fault("k", "write a whole number of matches, at least 1"))
+    if mode not in ("soft", "exact"):
+        faults.append(Fault("mode", "write soft or exact"))
+    question = Question(
+        tuple(queries),
+        k,
+        parsed(parse_temperature, temperature),
+        parsed(parse_as_of, as_of),
+        explain,
+    )
+    if faults:
+        raise InvalidRequest(*faults)
+    return question
+
+
+def standing_temperature(record: Record) -> tuple[float | None, str]:
+    """Say which τ a dataset's setting stands for, where neither query nor encoder is needed."""
+    setting = parse_temperature(record.temperature)
+    if setting.kind == "number":
+        return setting.amount, "setting"
+    if setting.kind == "auto":
+        return record.fitted, "encoder" if record.fitted is None else "fitted"
+    if setting.kind == "sqrt_d" and record.dimension:
+        return float(record.dimension**0.5), "sqrt_d"
+    return None, setting.kind
+
+
+def _temperature(
+    question: Question, record: Record, encoder: EncoderWorker
+) -> tuple[Callable[[NDArray[np.float32]], float], str]:
+    """Give τ as a function of a query's allowed scores, and where it came from."""
+    given = question.temperature
+    setting = parse_temperature(record.temperature) if given is None else given
+    tau, source = standing_temperature(replace(record, temperature=str(setting)))
+    if setting.kind == "effective_keys":
+        wanted = setting.amount or 1.0
+        return lambda scores: effective_keys_temperature(scores, wanted), source
+    if setting.kind == "number":
+        tau, source = setting.amount, source if given is None else "given"
+    fixed = {"auto": encoder.default_temperature, "sqrt_d": encoder.dimension**0.5}.get(
+        setting.kind, 1.0
+    )
+    fixed = fixed if tau is None else tau
+    return lambda _: fixed, source
+
+
+def answer_softly(
+    question: Question, record: Record, snapshot: Snapshot, encoder: EncoderWorker
+) -> list[Answer]:
+    """Attend from every query to every allowed key, some queries at a time."""
+    rows = encoder.encode_queries(question.queries)
+    allowed = question.allowed(snapshot)
+    tau, source = _temperature(question, record, encoder)
+    size = max(1, AT_ONCE // max(snapshot.rows, 1))
+    answers = []
+    for start in range(0, len(rows), size):
+        attention = attend_keys(
+            snapshot, rows[start : start + size], temperature=tau, allowed=allowed, k=question.k
+        )
+        for number, query in enumerate(question.queries[start : start + size]):
+            answer = _answer(query, record, snapshot, attention, number, source, encoder)
+            if question.explain:
+                answer = explained(answer, attention, number, len(snapshot), encoder)
+            answers.append(answer)
+    return answers
+
+
+def _answer(
+    query: str,
+    record: Record,
+    snapshot: Snapshot,
+    attention: Attention,
+    number: int,
+    source: str,
+    encoder: EncoderWorker,
+) -> Answer:
+    weights = attention.weights(number)
+    scores = attention.scores[number]
+    rows = [int(row) for row in attention.state.top_rows[number] if row >= 0]
+    return Answer(
+        query=query,
+        dataset=record.name,
+        mode="soft",
+        blend=blend_all(snapshot, weights),
+        matches=tuple(
+            _match(snapshot, snapshot.place(row), float(scores[row]), float(weights[row]))
+            for row in rows
+        ),
+        temperature=float(attention.temperatures[number]),
+        temperature_source=source,
+        effective_keys=float(attention.state.effective_keys[number]),
+        keys=int(np.count_nonzero(attention.allowed)),
+        coverage=attention.coverage,
+        error=attention.error,
+        confidence=confidence(scores[attention.allowed], encoder.calibration),
+    )
+
+
+def answer_exactly(question: Question, record: Record, snapshot: Snapshot) -> list[Answer]:
+    """Answer as a plain dict does: only a key that reads the same answers, or none."""
+    allowed = question.allowed(snapshot)
+    answers = []
+    for query in question.queries:
+        place = snapshot.find(query)
+        if place is not None and not allowed[snapshot.row(place)]:
+            place = None
+        found = place is not None
+        answers.append(
+            Answer(
+                query=query,
+                dataset=record.name,
+                mode="exact",
+                blend=blend_all(snapshot, weights_of(snapshot, {place: 1.0} if place else {})),
+                matches=(_match(snapshot, place, 1.0, 1.0),) if place else (),
+                temperature=0.0,
+                temperature_source="exact",
+                effective_keys=float(found),
+                keys=int(np.count_nonzero(allowed)),
+                coverage=1.0,
+                error=0.0,
+                confidence=float(found),
+            )
+        )
+    return answers
+
+
+def blend_all(snapshot: Snapshot, weights: Weights) -> dict[str, Blend | None]:
+    """Blend every column under (n,) weights."""
+    orders = snapshot.orders
+    return {
+        column.name: blend_column(column, array, weights, table, order=orders.get(column.name))
+        for column, array, table in zip(
+            snapshot.columns, snapshot.arrays, snapshot.labels, strict=True
+        )
+    }
+
+
+def weights_of(snapshot: Snapshot, given: Mapping[Place, float]) -> NDArray[np.float64]:
+    """Lay the weights of some entries out over all rows."""
+    weights = np.zeros(snapshot.rows)
+    for place, weight in given.items():
+        weights[snapshot.row(place)] = weight
+    return weights
+
+
+def _match(snapshot: Snapshot, place: Place, score: float, weight: float) -> Match:
+    values = named_values(snapshot, place)
+    return Match(snapshot.key(place), bare(values), values, score, weight)
+
+
+def named_values(snapshot: Snapshot, place: Place) -> dict[str, Value]:
+    """Give an entry's values by column."""
+    names = (column.name for column in snapshot.columns)
+    return dict(zip(names, snapshot.values(place), strict=True))
+
+
+def bare(values: dict[str, Value]) -> Value | dict[str, Value]:
+    """Take the one value out of its column; several stay by column."""
+    return next(iter(values.values())) if len(values) == 1 else values

@@ -1,0 +1,198 @@
+"""A folder of datasets: the durable home of many dictionaries."""
+
+from __future__ import annotations
+
+import threading
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from index.answers import Column, LoadReport
+from index.encoders import check_spec, open_encoder
+from index.errors import DatasetExists, Fault, InvalidRequest, UnknownDataset
+from index.loading import LoadOptions, read_table
+from index.snapshot import Snapshot
+from index.softdict import SoftDict, load_report
+from index.store import Store
+from index.temperature import Temperature, parse_temperature
+from index.values import check_columns
+from index.writing import Report, prepare
+
+IfExists = Literal["error", "replace", "append"]
+LONGEST_NAME = 100  # characters
+
+
+class Catalog(Mapping[str, SoftDict]):
+    """Datasets by name, in order of creation. One process at a time may write."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._changing = threading.RLock()
+        self._datasets = {record.name: SoftDict.stored(store, record) for record in store.records()}
+
+    @classmethod
+    def open(cls, home: str | Path, *, read_only: bool = False) -> Catalog:
+        """Open a folder's datasets, making the folder if need be.
+
+        Nothing but the list of datasets is read yet, and no encoder is loaded. What a
+        read-only catalog shows of a dataset is how it stood when first asked for.
+
+        Raises
+        ------
+        StoreLocked
+            If another process has the folder open for writing.
+        StoreCorrupt
+            If the folder holds something this version cannot read.
+        """
+        return cls(Store(Path(home), read_only=read_only))
+
+    @staticmethod
+    def exists(home: str | Path) -> bool:
+        """Tell whether the folder holds datasets, or did once."""
+        return Store.exists(Path(home))
+
+    def close(self) -> None:
+        """Close the folder."""
+        self._store.close()
+
+    def __enter__(self) -> Catalog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getitem__(self, name: str) -> SoftDict:
+        try:
+            return self._datasets[name]
+        except KeyError:
+            raise UnknownDataset(name, list(self._datasets)) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._datasets
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._datasets))
+
+    def __len__(self) -> int:
+        return len(self._datasets)
+
+    def create(
+        self,
+        name: str,
+        *,
+        columns: Sequence[Column] = (),
+        key_column: str = "key",
+        encoder: str = "builtin",
+        temperature: float | str | Temperature = "auto",
+    ) -> SoftDict:
+        """Add an empty dataset. Without columns it takes them from its first entries.
+
+        Raises
+        ------
+        DatasetExists
+            If the name is taken.
+        InvalidRequest
+            If the name, the columns, the encoder or the temperature will not do.
+        """
+        check_name(name)
+        check_spec(encoder)
+        check_columns(columns)
+        setting = parse_temperature(temperature)
+        with self._changing:
+            record = self._store.create(
+                name,
+                key_column=key_column,
+                columns=columns,
+                encoder=encoder,
+                temperature=str(setting),
+            )
+            self._publish(SoftDict.stored(self._store, record))
+            return self._datasets[name]
+
+    def load(
+        self,
+        name: str,
+        source: Any,
+        options: LoadOptions | None = None,
+        *,
+        filename: str | None = None,
+        if_exists: IfExists = "error",
+        encoder: str = "builtin",
+        temperature: float | str | Temperature = "auto",
+        dry_run: bool = False,
+        progress: Report | None = None,
+    ) -> LoadReport:
+        """Make a dataset of a file (a path, bytes or a stream): all of it, or nothing.
+
+        ``if_exists="append"`` puts the rows into the dataset of that name instead, and
+        ``"replace"`` changes the old dataset for the new one at once. A dry run reads
+        and types everything and writes nothing.
+
+        Raises
+        ------
+        UnreadableSource, BadRows, WrongValue, InvalidRequest
+            If the file will not do.
+        DatasetExists
+            If the name is taken, under ``if_exists="error"``.
+        """
+        check_name(name)
+        check_spec(encoder)
+        setting = parse_temperature(temperature)
+        if if_exists not in ("error", "replace", "append"):
+            raise InvalidRequest(Fault("if_exists", "write error, replace or append"))
+        if if_exists == "error" and name in self:
+            raise DatasetExists(name)
+        if if_exists == "append" and name in self and not dry_run:
+            return self[name].load(source, options, filename=filename, progress=progress)
+        with read_table(
+            source, options or LoadOptions(), filename=filename, progress=progress
+        ) as table:
+            if dry_run:
+                return load_report(name, table, dry_run=True)
+            empty = Snapshot.empty(table.columns)
+            changes = prepare(
+                empty, table, lambda: open_encoder(encoder), total=table.entries, progress=progress
+            )
+            with self._changing, self._store.transaction() as store:
+                if if_exists == "replace" and name in self:
+                    store.delete_dataset(self[name].id)
+                record = store.create(
+                    name,
+                    key_column=table.key_column,
+                    columns=table.columns,
+                    encoder=encoder,
+                    temperature=str(setting),
+                )
+                dataset = SoftDict.stored(store, record)
+                dataset.apply(empty, changes, progress=progress)
+                store.after_commit(lambda: self._publish(dataset))
+            return load_report(name, table)
+
+    def delete(self, name: str) -> None:
+        """Remove a dataset with all it holds."""
+        with self._changing:
+            self._store.delete_dataset(self[name].id)
+            self._datasets = {n: kept for n, kept in self._datasets.items() if n != name}
+
+    def _publish(self, dataset: SoftDict) -> None:
+        kept = {name: known for name, known in self._datasets.items() if name != dataset.name}
+        self._datasets = {**kept, dataset.name: dataset}
+
+
+def check_name(name: object) -> None:
+    """Refuse a name that would not stand well in an address or a file name."""
+    if (
+        not isinstance(name, str)
+        or not 1 <= len(name) <= LONGEST_NAME
+        or not all(letter.isalnum() or letter in "-_." for letter in name)
+        or name.startswith(".")
+        or name != unicodedata.normalize("NFC", name)
+    ):
+        raise InvalidRequest(
+            Fault(
+                "name",
+                f"write 1 to {LONGEST_NAME} letters, digits, hyphens, underscores or points, "
+                "not starting with a point",
+            )
+        )

@@ -1,0 +1,80 @@
+"""The same question put to an exact dict, to attention and to weights chosen by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from index.answering import blend_all, weights_of
+from index.answers import Answer, Comparison, ExactAnswer, ManualAnswer
+from index.errors import Fault, InvalidRequest
+from index.explaining import show
+from index.snapshot import Snapshot
+
+
+def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) -> ManualAnswer:
+    """Blend under weights that a person chose; they are scaled to sum to one.
+
+    Raises
+    ------
+    InvalidRequest
+        Naming every key that is unknown and every weight that is not one.
+    """
+    places = {key: snapshot.find(key) for key in given}
+    faults = [
+        Fault(f"weights.{key}", f"{dataset!r} has no such key")
+        for key, place in places.items()
+        if place is None
+    ]
+    faults += [
+        Fault(f"weights.{key}", "write a finite number, zero or more")
+        for key, weight in given.items()
+        if isinstance(weight, bool) or not 0 <= weight < float("inf")
+    ]
+    if not faults and not sum(given.values()) > 0:
+        faults = [Fault("weights", "give at least one key a weight above zero")]
+    if faults:
+        raise InvalidRequest(*faults)
+    total = float(sum(given.values()))
+    shares = {key: weight / total for key, weight in given.items()}
+    by_place = {place: shares[key] for key, place in places.items() if place is not None}
+    return ManualAnswer(shares, total, blend_all(snapshot, weights_of(snapshot, by_place)))
+
+
+def compared(soft: Answer, exactly: Answer, manual: ManualAnswer | None) -> Comparison:
+    """Put the three answers side by side and say what differs."""
+    found = exactly.matches
+    exact = ExactAnswer(bool(found), found[0].values if found else None)
+    return Comparison(
+        soft.query, soft.dataset, exact, soft, manual, tuple(_differences(exact, soft, manual))
+    )
+
+
+def _differences(exact: ExactAnswer, soft: Answer, manual: ManualAnswer | None) -> list[str]:
+    said = []
+    if not exact.found:
+        said.append(f"An exact lookup finds no key {soft.query!r} and answers nothing.")
+    for name, blend in soft.blend.items():
+        attended = None if blend is None else blend.value
+        if exact.found and exact.values is not None and exact.values[name] != attended:
+            said.append(
+                f"{name}: the exact entry holds {show(exact.values[name])}, "
+                f"attention blends {show(attended)}."
+            )
+        if manual is not None:
+            by_hand = manual.blend[name]
+            said.append(
+                f"{name}: weights by hand give {show(by_hand and by_hand.value)}, "
+                f"attention {show(attended)}."
+            )
+    if manual is not None:
+        said.append(_moved(soft, manual))
+    return said
+
+
+def _moved(soft: Answer, manual: ManualAnswer) -> str:
+    """Total variation between two sets of weights, over the keys that are listed."""
+    listed = {match.key: match.weight for match in soft.matches}
+    keys = {**listed, **manual.weights}
+    unseen = max(0.0, 1.0 - sum(listed.values()))
+    gaps = sum(abs(listed.get(key, 0.0) - manual.weights.get(key, 0.0)) for key in keys)
+    return f"The two sets of weights differ by {(gaps + unseen) / 2:.2f} of all attention."

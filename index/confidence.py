@@ -1,0 +1,30 @@
+"""Confidence: the probability that the dictionary really holds an answer.
+
+Softmax always sums to one, so weights alone cannot say that nothing fits. The scores
+can: a logistic regression over them, fitted and checked on labelled queries that do and
+do not have an answer (figures: ``data/encoder/README.md``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def confidence(
+    scores: NDArray[np.float32], calibration: Mapping[str, float] | None
+) -> float | None:
+    """Give P(an answer is held) from the (n,) scores of the allowed keys.
+
+    None where the encoder has no calibration; 0 where no key is allowed.
+    """
+    if len(scores) == 0:
+        return 0.0
+    if not calibration:
+        return None
+    features = {"intercept": 1.0, "top": float(scores.max()), "log_keys": math.log(len(scores))}
+    logit = sum(weight * features[name] for name, weight in calibration.items())
+    return 1.0 / (1.0 + math.exp(-logit))

@@ -1,0 +1,91 @@
+"""Encoders: text in, unit rows out, behind one small protocol.
+
+    builtin            the multilingual encoder that ships in data/encoder (the default)
+    st:NAME            any sentence-transformers model, by hub name or folder
+    random[:SEED]      a fixed random direction for each text, for teaching
+    circle[:WORDS]     words at equal angles on a circle, for teaching
+
+``open_encoder`` gives an encoder that many threads may share: one worker thread runs
+the model (tokenizers are not safe across threads) and batches what arrives together.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Final
+
+from index.encoders.protocol import Encoder, Kind, Rows
+from index.encoders.worker import EncoderWorker
+from index.errors import EncoderUnavailable, Fault, InvalidRequest
+
+__all__ = ["Encoder", "EncoderWorker", "Kind", "Rows", "check_spec", "open_encoder"]
+
+BUILTIN: Final = Path(__file__).resolve().parents[2] / "data" / "encoder"
+
+_open: dict[str, EncoderWorker] = {}
+_opening = threading.Lock()
+
+
+def open_encoder(spec: str | Encoder = "builtin") -> EncoderWorker:
+    """Open an encoder by name, once per process; an ``Encoder`` of yours is wrapped.
+
+    Raises
+    ------
+    InvalidRequest
+        If no encoder goes by that name.
+    EncoderUnavailable
+        If it cannot be loaded here; the message says what would help.
+    """
+    if isinstance(spec, EncoderWorker):
+        return spec
+    if not isinstance(spec, str):
+        return EncoderWorker(spec)
+    check_spec(spec)
+    with _opening:
+        if spec not in _open:
+            _open[spec] = EncoderWorker(_load(spec))
+        return _open[spec]
+
+
+def check_spec(spec: str) -> None:
+    """Refuse a name that no encoder has, without loading anything."""
+    name, _, rest = spec.partition(":")
+    known = {"builtin": not rest, "st": bool(rest), "random": True, "circle": True}
+    if not known.get(name, False):
+        raise InvalidRequest(
+            Fault(
+                "encoder", f"there is no encoder {spec!r}; write builtin, st:NAME, random or circle"
+            )
+        )
+    if name == "random" and rest and not rest.isdecimal():
+        raise InvalidRequest(Fault("encoder", "random takes a seed: random:7"))
+
+
+def _load(spec: str) -> Encoder:
+    name, _, rest = spec.partition(":")
+    if name == "builtin":
+        return _load_builtin()
+    if name == "st":
+        from index.encoders.transformer import TransformerEncoder
+
+        return TransformerEncoder(rest)
+    from index.encoders.teaching import CircleEncoder, RandomEncoder
+
+    if name == "circle":
+        return CircleEncoder(rest.split()) if rest else CircleEncoder()
+    return RandomEncoder(int(rest or 0))
+
+
+def _load_builtin() -> Encoder:
+    """Run the built-in weights on ONNX Runtime, or on torch where that is missing."""
+    if not (BUILTIN / "model.safetensors").is_file():
+        raise EncoderUnavailable(f"the built-in encoder is missing: {BUILTIN} holds no weights")
+    from index.encoders.builtin import BuiltinEncoder
+
+    try:
+        return BuiltinEncoder(BUILTIN)
+    except ImportError:
+        from index.encoders.transformer import TransformerEncoder
+
+        return TransformerEncoder.builtin(BUILTIN)

@@ -1,0 +1,130 @@
+"""The built-in encoder on ONNX Runtime: text → pieces → word rows → body → unit rows.
+
+``model.safetensors`` owns the weights. Its vocabulary table is mapped into memory and only the
+rows that a text needs are read; the rest of the network is ``body.onnx``, whose matrices are int8
+in blocks of 64. Activations are quantised row by row, so a text's vector does not depend on the
+texts beside it in a batch (beyond 1e-3). torch is never imported.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+WORD_ROWS = "embeddings.word_embeddings.weight"
+BATCH_TOKENS = 1024  # padded tokens in one run of the body: more falls out of the cache
+PIECE_CHARACTERS = 100  # longest word that WordPiece reads; a longer one is [UNK]
+
+
+@dataclass(frozen=True)
+class Card:
+    """What ``softdict.json`` says of the weights beside it."""
+
+    identity: str  # changes with the weights: taken from their SHA-256
+    dimension: int
+    max_tokens: int
+    temperature: float  # τ, in units of cosine
+    calibration: Mapping[str, float] | None  # coefficients of the confidence
+
+
+def read_card(folder: Path) -> Card:
+    """Read the card without opening the weights; the tests check the hash it records."""
+    card: dict[str, Any] = json.loads((folder / "softdict.json").read_text(encoding="utf-8"))
+    return Card(
+        identity="builtin:" + card["sha256"][:12],
+        dimension=card["dimension"],
+        max_tokens=card["max_tokens"],
+        temperature=card["temperature"],
+        calibration=card.get("confidence"),
+    )
+
+
+class BuiltinEncoder:
+    """The encoder in ``folder``, by default ``data/encoder``; no prompts, no network."""
+
+    def __init__(self, folder: Path, *, threads: int | None = None) -> None:
+        import onnxruntime  # type: ignore[import-untyped]
+        from tokenizers import Tokenizer
+
+        card = read_card(folder)
+        self.identity: str = card.identity
+        self.dimension: int = card.dimension
+        self.max_tokens: int = card.max_tokens
+        self.default_temperature: float = card.temperature
+        self.calibration: Mapping[str, float] | None = card.calibration
+        self._word_rows = _mapped(folder / "model.safetensors", WORD_ROWS)
+        self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.enable_truncation(self.max_tokens)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads or 0  # 0: one a core
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.enable_cpu_mem_arena = False  # a long batch must not hold its memory for ever
+        self._body: Any = onnxruntime.InferenceSession(
+            str(folder / "body.onnx"), options, providers=["CPUExecutionProvider"]
+        )
+        self._lock = threading.Lock()  # tokenizers are not safe across threads
+
+    def encode(
+        self, texts: Sequence[str], *, kind: Literal["query", "passage"] = "passage"
+    ) -> NDArray[np.float32]:
+        """Give the (n, d) unit rows of n texts; ``kind`` changes nothing here."""
+        rows = np.empty((len(texts), self.dimension), np.float32)
+        ids = self._ids(texts)
+        for batch in _batches([len(each) for each in ids]):
+            rows[batch] = self._run([ids[place] for place in batch])
+        return rows
+
+    def tokens(self, text: str) -> list[str]:
+        """Give the pieces the text is read in, without the marks around it."""
+        with self._lock:
+            pieces: list[str] = self._tokenizer.encode(self._readable(text)).tokens
+        return pieces[1:-1]
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        with self._lock:
+            found = self._tokenizer.encode_batch_fast([self._readable(text) for text in texts])
+        return [each.ids for each in found]
+
+    def _readable(self, text: str) -> str:
+        """Cut what cannot be read anyway, and replace halves of surrogate pairs."""
+        return text[: self.max_tokens * PIECE_CHARACTERS].encode(errors="replace").decode()
+
+    def _run(self, ids: list[list[int]]) -> NDArray[np.float32]:
+        lengths = np.array([len(each) for each in ids])
+        mask = np.arange(lengths.max()) < lengths[:, None]
+        words = np.zeros((*mask.shape, self.dimension), np.float32)
+        words[mask] = self._word_rows[np.concatenate(ids)]
+        out: NDArray[np.float32] = self._body.run(
+            None, {"words": words, "mask": mask.astype(np.float32)}
+        )[0]
+        return out
+
+
+def _batches(lengths: list[int]) -> Iterator[list[int]]:
+    """Split places into batches of like length, so that little of a batch is padding."""
+    batch: list[int] = []
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) + 1) * lengths[place] > BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def _mapped(path: Path, name: str) -> NDArray[np.float16]:
+    """Map one fp16 tensor of a safetensors file: u64 header size, JSON header, raw tensors."""
+    with path.open("rb") as stream:
+        size = int.from_bytes(stream.read(8), "little")
+        tensor = json.loads(stream.read(size))[name]
+    if tensor["dtype"] != "F16":
+        raise ValueError(f"{path}: {name} is {tensor['dtype']}, not F16")
+    offset = 8 + size + tensor["data_offsets"][0]
+    return np.memmap(path, np.float16, "r", offset, tuple(tensor["shape"]))

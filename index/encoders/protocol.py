@@ -1,0 +1,42 @@
+"""What every encoder offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.float32]
+Kind = Literal["query", "passage"]  # some models put another prompt before each
+
+
+class Encoder(Protocol):
+    """Turns texts into unit rows.
+
+    ``identity`` changes whenever the rows would: vectors of two identities are never
+    compared. ``default_temperature`` is τ in units of cosine for a dataset whose own
+    values say too little. ``calibration`` holds the coefficients of ``index.confidence``
+    for its scores, or None.
+    """
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def default_temperature(self) -> float: ...
+
+    @property
+    def calibration(self) -> Mapping[str, float] | None: ...
+
+    def encode(self, texts: Sequence[str], *, kind: Kind = "passage") -> Rows:
+        """Give the (n, d) unit rows of n texts."""
+        ...
+
+    def tokens(self, text: str) -> list[str]:
+        """Give the pieces the text is read in."""
+        ...

@@ -1,0 +1,84 @@
+"""Any sentence-transformers model, by hub name or folder. Importing torch costs seconds."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from index.encoders.protocol import Kind, Rows
+from index.errors import EncoderUnavailable
+from index.platform import one_openmp
+
+
+class TransformerEncoder:
+    """A sentence-transformers model with its own query and passage prompts."""
+
+    # Published models differ widely in how their cosines spread, so this is a start:
+    # set a dataset's temperature, or leave it on auto, which fits it to the values.
+    default_temperature = 0.05
+    calibration: Mapping[str, float] | None = None
+
+    def __init__(self, name: str) -> None:
+        self._model = _open(name)
+        self.dimension = int(self._model.encode(["a"]).shape[1])
+        self.identity = f"st:{name}@{_version(name, self._model)}"
+
+    @classmethod
+    def builtin(cls, folder: Path) -> TransformerEncoder:
+        """Run the built-in encoder's own weights on torch, under its own identity."""
+        from index.encoders.builtin import read_card
+
+        encoder = cls(str(folder))
+        card = read_card(folder)
+        encoder.identity = card.identity
+        encoder.default_temperature = card.temperature
+        encoder.calibration = card.calibration
+        return encoder
+
+    def encode(self, texts: Sequence[str], *, kind: Kind = "passage") -> Rows:
+        """Give the (n, d) unit rows of n texts, under the prompt for their kind."""
+        if not texts:
+            return np.empty((0, self.dimension), np.float32)
+        encode = self._model.encode_query if kind == "query" else self._model.encode_document
+        rows = encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
+        return np.asarray(rows, dtype=np.float32)
+
+    def tokens(self, text: str) -> list[str]:
+        """Give the model's pieces of the text, without its special tokens."""
+        return list(self._model.tokenizer.tokenize(text))
+
+
+def _open(name: str) -> Any:
+    if Path(name).is_absolute() and not Path(name).is_dir():
+        raise EncoderUnavailable(f"there is no folder {name}")
+    one_openmp()
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as fault:
+        raise EncoderUnavailable(
+            "this encoder needs sentence-transformers: pip install sentence-transformers"
+        ) from fault
+    try:
+        return SentenceTransformer(name, device="cpu")
+    except (OSError, ValueError) as fault:
+        raise EncoderUnavailable(
+            f"the model {name!r} cannot be loaded: it is neither a folder with a "
+            f"sentence-transformers model nor reachable on the model hub ({fault})"
+        ) from fault
+
+
+def _version(name: str, model: Any) -> str:
+    """Tell two versions of a model apart: by its weights in a folder, else by its commit."""
+    weights = sorted(Path(name).rglob("*.safetensors")) if Path(name).is_dir() else []
+    if weights:
+        with weights[0].open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+    config = getattr(model[0], "auto_model", None)
+    commit = getattr(getattr(config, "config", None), "_commit_hash", None)
+    return str(commit)[:12] if commit else "unversioned"

@@ -1,0 +1,158 @@
+"""One thread runs the model for all: it batches what arrives together.
+
+Queries go before bulk work, and bulk work is cut into small batches, so that a search
+waits for one batch of a running load at most. A small cache remembers recent queries.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+
+from index.encoders.protocol import Encoder, Kind, Rows
+
+T = TypeVar("T")
+BATCH = 64  # texts in one run of the model: some tens of milliseconds
+REMEMBERED = 4096  # queries
+
+
+@dataclass(order=True)
+class _Job:
+    priority: int  # 0 a query, 1 bulk
+    number: int
+    texts: Sequence[str] = field(compare=False)
+    kind: Kind = field(compare=False)
+    rows: Future[Rows] = field(compare=False, default_factory=Future)
+
+
+class EncoderWorker:
+    """An encoder that any number of threads may share."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._jobs: queue.PriorityQueue[_Job] = queue.PriorityQueue()
+        self._numbers = itertools.count()
+        self._recent: OrderedDict[str, Rows] = OrderedDict()
+        self._recent_lock = threading.Lock()
+        self._model_lock = threading.Lock()  # tokenizers are not safe across threads
+        threading.Thread(target=self._run, name="encoder", daemon=True).start()
+
+    @property
+    def identity(self) -> str:
+        return self._encoder.identity
+
+    @property
+    def dimension(self) -> int:
+        return self._encoder.dimension
+
+    @property
+    def default_temperature(self) -> float:
+        return self._encoder.default_temperature
+
+    @property
+    def calibration(self) -> Mapping[str, float] | None:
+        return self._encoder.calibration
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder itself; only the worker may run it."""
+        return self._encoder
+
+    def tokens(self, text: str) -> list[str]:
+        """Give the pieces the text is read in."""
+        with self._model_lock:
+            return self._encoder.tokens(text)
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        *,
+        kind: Kind = "passage",
+        progress: Callable[[int], None] | None = None,
+    ) -> Rows:
+        """Give the (n, d) unit rows of n texts, in their order.
+
+        ``progress`` is called with the number of texts done. What it raises ends the
+        work and reaches the caller.
+        """
+        rows = np.empty((len(texts), self.dimension), np.float32)
+        # Texts of like length share a batch, so that little of it is padding.
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        done = 0
+        for batch in _batched(order, BATCH):
+            job = self._submit(1, [texts[place] for place in batch], kind)
+            rows[batch] = job.rows.result()
+            done += len(batch)
+            if progress is not None:
+                progress(done)
+        return rows
+
+    def encode_query(self, text: str) -> Rows:
+        """Give the (d,) row of one query, ahead of bulk work."""
+        row: Rows = self.encode_queries([text])[0]
+        return row
+
+    def encode_queries(self, texts: Sequence[str]) -> Rows:
+        """Give the (q, d) rows of queries, ahead of bulk work, from memory where recent."""
+        with self._recent_lock:
+            known = {text: self._recent[text] for text in texts if text in self._recent}
+        unknown = list(dict.fromkeys(text for text in texts if text not in known))
+        for batch in _batched(unknown, BATCH):
+            rows = self._submit(0, batch, "query").rows.result()
+            known.update(zip(batch, rows, strict=True))
+        with self._recent_lock:
+            for text in texts:
+                self._recent[text] = known[text]
+                self._recent.move_to_end(text)
+            while len(self._recent) > REMEMBERED:
+                self._recent.popitem(last=False)
+        return np.array([known[text] for text in texts]).reshape(-1, self.dimension)
+
+    def _submit(self, priority: int, texts: Sequence[str], kind: Kind) -> _Job:
+        job = _Job(priority, next(self._numbers), texts, kind)
+        self._jobs.put(job)
+        return job
+
+    def _run(self) -> None:
+        while True:
+            jobs = self._gather()
+            try:
+                texts = [text for job in jobs for text in job.texts]
+                with self._model_lock:
+                    rows = self._encoder.encode(texts, kind=jobs[0].kind)
+                start = 0
+                for job in jobs:
+                    job.rows.set_result(rows[start : start + len(job.texts)].copy())
+                    start += len(job.texts)
+            except BaseException as fault:  # whatever it is belongs to those who wait
+                for job in jobs:
+                    if not job.rows.done():
+                        job.rows.set_exception(fault)
+
+    def _gather(self) -> list[_Job]:
+        """Take the next job, and with it the queries that are waiting already."""
+        jobs = [self._jobs.get()]
+        count = len(jobs[0].texts)
+        while jobs[0].priority == 0 and count < BATCH:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                break
+            if job.priority > 0 or job.kind != jobs[0].kind:
+                self._jobs.put(job)
+                break
+            jobs.append(job)
+            count += len(job.texts)
+        return jobs
+
+
+def _batched(items: Sequence[T], size: int) -> list[list[T]]:
+    return [list(items[start : start + size]) for start in range(0, len(items), size)]

@@ -1,0 +1,71 @@
+"""Every step of an answer's calculation, with its numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from index.answers import Answer
+from index.encoders import EncoderWorker
+from index.search import Attention
+
+
+def explained(
+    answer: Answer, attention: Attention, number: int, entries: int, encoder: EncoderWorker
+) -> Answer:
+    """Add the steps of the calculation, with their numbers."""
+    peak = float(attention.state.peak[number])
+    mass = float(attention.state.mass[number])
+    tau = answer.temperature
+    rows = [
+        {
+            "key": match.key,
+            "score": match.score,
+            "logit": match.score / tau,
+            "allowed": True,
+            "exp": float(np.exp(match.score / tau - peak)),
+            "weight": match.weight,
+            "values": match.values,
+        }
+        for match in answer.matches
+    ]
+    listed = sum(match.weight for match in answer.matches)
+    steps = {
+        "tokens": encoder.tokens(answer.query),
+        "temperature": tau,
+        "max_logit": peak if answer.keys else None,
+        "normaliser": mass,
+        "keys": answer.keys,
+        "masked": entries - answer.keys,
+        "rows": rows,
+        "others": {
+            "keys": answer.keys - len(rows),
+            "exp": max(0.0, mass * (1.0 - listed)),
+            "weight": max(0.0, 1.0 - listed) if answer.keys else 0.0,
+        },
+        "blend": {name: _sum(answer, name) for name in answer.blend},
+    }
+    return replace(answer, explanation=steps)
+
+
+def _sum(answer: Answer, column: str) -> str:
+    """Write a column's blend out as the sum it is, for the rows that are listed."""
+    blend = answer.blend[column]
+    terms = [
+        f"{match.weight:.3f}·{show(match.values[column])}"
+        for match in answer.matches
+        if match.values[column] is not None
+    ]
+    more = " + …" if len(answer.matches) < answer.keys else ""
+    return f"{' + '.join(terms)}{more} = {show(blend and blend.value)}"
+
+
+def show(value: object) -> str:
+    """Write a value for a sentence."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, tuple):
+        head = ", ".join(show(part) for part in value[:4])
+        return f"[{head}{', …' if len(value) > 4 else ''}]"
+    return "nothing" if value is None else str(value)

@@ -1,0 +1,73 @@
+"""Masks: which keys may be attended to.
+
+A mask is applied before softmax, so the weights are exactly those of a dataset in
+which the masked keys had never been.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.errors import Fault, InvalidRequest
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class AsOf:
+    """The causal mask: the first ``position`` entries, or those arrived by ``moment``."""
+
+    position: int | None = None
+    moment: float | None = None  # seconds since 1970, UTC
+
+    def mask(self, alive: Mask, arrived: NDArray[np.float64]) -> Mask:
+        """Narrow the (n,) mask of present entries; rows stand in order of entry."""
+        if self.position is not None:
+            return np.asarray(alive & (np.cumsum(alive) <= self.position))
+        return np.asarray(alive & (arrived <= (self.moment or 0.0)))
+
+
+def parse_as_of(value: object) -> AsOf | None:
+    """Read ``as_of``: a count of entries, or an ISO 8601 date or time.
+
+    Digits alone are a position (``3`` or ``"3"``: the first three entries). A time
+    without a zone is UTC. A date without a time takes in the whole day.
+
+    Raises
+    ------
+    InvalidRequest
+        If it is none of these.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        text = value.strip()
+        if text.isascii() and text.isdigit() and len(text) <= 18:
+            return AsOf(position=int(text))
+        value = _parse_moment(text)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return AsOf(position=value)
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return AsOf(moment=aware.timestamp())
+    if isinstance(value, date):
+        start = datetime.combine(value, time(), UTC)
+        return AsOf(moment=np.nextafter((start + timedelta(days=1)).timestamp(), 0.0))
+    raise InvalidRequest(
+        Fault("as_of", "write a number of entries (3) or an ISO 8601 date or time (2026-01-31)")
+    )
+
+
+def _parse_moment(text: str) -> object:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

@@ -1,0 +1,73 @@
+"""Attention of queries over a snapshot's keys: the one place where keys are searched.
+
+Today every allowed key is scored, block by block, and the blocks' states are merged by
+the formula's one merge. Approximate search for large datasets (a head found by an index,
+a tail estimated) belongs here: it yields the same ``Attention``, with a coverage below
+one and an error above zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.attention import State, attend, attention_weights, merge
+from index.snapshot import BLOCK, Snapshot
+
+Rows = NDArray[np.float32]
+AT_ONCE = 2**25  # scores held at a time (128 MB)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """What some queries pay attention to, in a snapshot of n rows."""
+
+    scores: Rows  # (q, n) cosines
+    temperatures: NDArray[np.float64]  # (q,) τ, in units of cosine
+    allowed: NDArray[np.bool_]  # (n,)
+    state: State  # of all q queries
+    coverage: float = 1.0  # share of the mass computed key by key
+    error: float = 0.0  # total variation from exact attention
+
+    def weights(self, query: int) -> NDArray[np.float32]:
+        """Give the (n,) weights of one query: they sum to one over the allowed keys."""
+        return np.asarray(
+            attention_weights(
+                self.scores[query],
+                temperature=self.temperatures[query],
+                allowed=None if self.allowed.all() else self.allowed,
+            )
+        )
+
+
+def attend_keys(
+    snapshot: Snapshot,
+    queries: Rows,
+    *,
+    temperature: Callable[[Rows], float],
+    allowed: NDArray[np.bool_],
+    k: int,
+) -> Attention:
+    """Attend from (q, d) unit queries to the allowed rows of a snapshot.
+
+    ``temperature`` gives τ for one query from the (m,) scores of its allowed keys.
+    """
+    scores = snapshot.scores(queries)
+    everything = bool(allowed.all())
+    known = scores if everything else scores[:, allowed]
+    temperatures = np.array([temperature(row) for row in known])
+    states = [
+        attend(
+            scores[:, start : start + BLOCK],
+            temperature=temperatures,
+            allowed=None if everything else allowed[start : start + BLOCK],
+            k=k,
+            first_row=start,
+        )
+        for start in range(0, max(snapshot.rows, 1), BLOCK)
+    ]
+    return Attention(scores, temperatures, allowed, reduce(merge, states))

@@ -1,0 +1,256 @@
+"""What readers see: an immutable view of a dataset's entries, made of immutable blocks.
+
+A writer never changes a snapshot. It makes the next one, which shares all blocks that
+did not change, and publishes it by one assignment; a reader keeps the one it took. So
+readers need no lock, and an answer is never half old and half new.
+
+New entries come as a small block at the end. Blocks of like size are merged, as in a
+log-structured merge tree, so a row is copied O(log n) times and a scan meets few blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.answers import Column, Value
+from index.values import Array, LabelTable, pack, unpack
+from index.vectors import Rows, VectorBlock
+
+BLOCK = 65_536  # rows: a block of 384 components is 100 MB
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an entry stands: which block, and which row of it."""
+
+    block: int
+    row: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """A run of entries in order. ``alive`` is false where one was deleted since."""
+
+    ids: NDArray[np.int64]
+    keys: tuple[str, ...]
+    arrived: NDArray[np.float64]
+    vectors: VectorBlock
+    columns: tuple[Array, ...]
+    alive: NDArray[np.bool_]
+    rows: dict[str, int]  # row of each key
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+class Snapshot:
+    """A dataset's entries at one moment."""
+
+    def __init__(
+        self, columns: Sequence[Column], labels: Sequence[LabelTable], blocks: Sequence[Block] = ()
+    ) -> None:
+        self.columns = tuple(columns)
+        self.labels = tuple(labels)
+        self.blocks = tuple(blocks)
+        self._starts = list(accumulate((len(block) for block in self.blocks), initial=0))
+
+    @classmethod
+    def empty(cls, columns: Sequence[Column]) -> Snapshot:
+        """A dataset with columns and no entries."""
+        return cls(columns, [LabelTable() for _ in columns])
+
+    # Reading
+
+    def __len__(self) -> int:
+        return self._count
+
+    @cached_property
+    def _count(self) -> int:
+        return int(sum(np.count_nonzero(block.alive) for block in self.blocks))
+
+    @property
+    def rows(self) -> int:
+        """Rows in all, the deleted ones included: the width of masks and scores."""
+        return self._starts[-1]
+
+    def find(self, key: str) -> Place | None:
+        """Find a key."""
+        for number in range(len(self.blocks) - 1, -1, -1):
+            block = self.blocks[number]
+            row = block.rows.get(key)
+            if row is not None and block.alive[row]:
+                return Place(number, row)
+        return None
+
+    def place(self, row: int) -> Place:
+        """Find the block of a row of the whole."""
+        number = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return Place(number, row - self._starts[number])
+
+    def row(self, place: Place) -> int:
+        """Number a place among the rows of the whole."""
+        return self._starts[place.block] + place.row
+
+    def key(self, place: Place) -> str:
+        return self.blocks[place.block].keys[place.row]
+
+    def id(self, place: Place) -> int:
+        return int(self.blocks[place.block].ids[place.row])
+
+    def arrival(self, place: Place) -> float:
+        return float(self.blocks[place.block].arrived[place.row])
+
+    def values(self, place: Place) -> tuple[Value, ...]:
+        """Give an entry's values in the order of the columns."""
+        return self._unpacked(self.blocks[place.block], place.row)
+
+    def places(self) -> Iterator[Place]:
+        """Go through the entries in order."""
+        for number, block in enumerate(self.blocks):
+            for row in np.flatnonzero(block.alive):
+                yield Place(number, int(row))
+
+    def scores(self, queries: Rows) -> Rows:
+        """Give the (q, rows) cosines of unit queries and every row, deleted ones included."""
+        scores = np.empty((len(queries), self.rows), np.float32)
+        for start, block in zip(self._starts, self.blocks, strict=False):
+            block.vectors.scores(queries, scores[:, start : start + len(block)])
+        return scores
+
+    @cached_property
+    def alive(self) -> NDArray[np.bool_]:
+        return np.concatenate([np.empty(0, bool), *(block.alive for block in self.blocks)])
+
+    @cached_property
+    def arrived(self) -> NDArray[np.float64]:
+        return np.concatenate([np.empty(0), *(block.arrived for block in self.blocks)])
+
+    @cached_property
+    def arrays(self) -> tuple[Array, ...]:
+        """Each column's values over all rows."""
+        return tuple(
+            np.concatenate([pack(column, [], table), *(b.columns[number] for b in self.blocks)])
+            for number, (column, table) in enumerate(zip(self.columns, self.labels, strict=True))
+        )
+
+    @cached_property
+    def orders(self) -> dict[str, NDArray[np.int64]]:
+        """Rows by value of each number column, for quantiles."""
+        return {
+            column.name: np.argsort(np.nan_to_num(array), kind="stable")
+            for column, array in zip(self.columns, self.arrays, strict=True)
+            if column.type == "number"
+        }
+
+    # Writing: each gives the next snapshot
+
+    def block(
+        self,
+        ids: Sequence[int],
+        keys: Sequence[str],
+        arrived: Sequence[float],
+        vectors: VectorBlock,
+        values: Sequence[Sequence[Value]],
+    ) -> Block:
+        """Make a block of new entries; the label tables take in new labels."""
+        columns = tuple(
+            pack(column, (row[number] for row in values), table)
+            for number, (column, table) in enumerate(zip(self.columns, self.labels, strict=True))
+        )
+        return Block(
+            np.array(ids, np.int64),
+            tuple(keys),
+            np.array(arrived, float),
+            vectors,
+            columns,
+            np.ones(len(keys), bool),
+            _numbered(keys),
+        )
+
+    def stored_rows(self, block: Block) -> Iterator[tuple[str, tuple[Value, ...], Rows]]:
+        """Go through a new block's keys, values and vectors, as the store keeps them."""
+        for row, (key, vector) in enumerate(zip(block.keys, block.vectors.rows, strict=True)):
+            yield key, self._unpacked(block, row), vector
+
+    def _unpacked(self, block: Block, row: int) -> tuple[Value, ...]:
+        return tuple(
+            unpack(column, array, row, table)
+            for column, array, table in zip(self.columns, block.columns, self.labels, strict=True)
+        )
+
+    def with_blocks(self, blocks: Iterable[Block]) -> Snapshot:
+        """Append blocks and merge the small ones at the end."""
+        grown = list(self.blocks)
+        for block in blocks:
+            grown.append(block)
+            while len(grown) > 1 and _should_merge(grown[-2], grown[-1]):
+                last = grown.pop()
+                grown[-1] = _merged([grown[-1], last])
+        return Snapshot(self.columns, self.labels, [b for b in grown if len(b)])
+
+    def with_values(self, changes: Mapping[Place, Sequence[Value]]) -> Snapshot:
+        """Give entries other values."""
+        blocks = list(self.blocks)
+        for number in {place.block for place in changes}:
+            block = blocks[number]
+            rows = {place.row: new for place, new in changes.items() if place.block == number}
+            columns = tuple(array.copy() for array in block.columns)
+            for at, (column, array) in enumerate(zip(self.columns, columns, strict=True)):
+                array[list(rows)] = pack(
+                    column, (new[at] for new in rows.values()), self.labels[at]
+                )
+            blocks[number] = replace(block, columns=columns)
+        return Snapshot(self.columns, self.labels, blocks)
+
+    def with_vectors(self, vectors: Sequence[VectorBlock]) -> Snapshot:
+        """Give every block other vectors."""
+        pairs = zip(self.blocks, vectors, strict=True)
+        return Snapshot(self.columns, self.labels, [replace(b, vectors=v) for b, v in pairs])
+
+    def without(self, places: Iterable[Place]) -> Snapshot:
+        """Drop entries. A block that is mostly gaps is rewritten without them."""
+        blocks = list(self.blocks)
+        gone: dict[int, list[int]] = {}
+        for place in places:
+            gone.setdefault(place.block, []).append(place.row)
+        for number, rows in gone.items():
+            alive = blocks[number].alive.copy()
+            alive[rows] = False
+            block = replace(blocks[number], alive=alive)
+            sparse = 2 * np.count_nonzero(alive) < len(block)
+            blocks[number] = _merged([block]) if sparse else block
+        return Snapshot(self.columns, self.labels, [b for b in blocks if len(b)])
+
+
+def _should_merge(older: Block, newer: Block) -> bool:
+    return len(older) < 2 * len(newer) and len(older) + len(newer) <= BLOCK
+
+
+def _merged(blocks: Sequence[Block]) -> Block:
+    """Join blocks into one without the deleted rows."""
+    alive = [block.alive for block in blocks]
+    kept = [np.flatnonzero(mask) for mask in alive]
+    vectors = np.concatenate([b.vectors.rows[k] for b, k in zip(blocks, kept, strict=True)])
+    keys = tuple(b.keys[row] for b, k in zip(blocks, kept, strict=True) for row in k)
+    return Block(
+        np.concatenate([b.ids[m] for b, m in zip(blocks, alive, strict=True)]),
+        keys,
+        np.concatenate([b.arrived[m] for b, m in zip(blocks, alive, strict=True)]),
+        VectorBlock(vectors),
+        tuple(
+            np.concatenate([b.columns[at][m] for b, m in zip(blocks, alive, strict=True)])
+            for at in range(len(blocks[0].columns))
+        ),
+        np.ones(len(keys), bool),
+        _numbered(keys),
+    )
+
+
+def _numbered(keys: Sequence[str]) -> dict[str, int]:
+    return {key: row for row, key in enumerate(keys)}

@@ -1,0 +1,609 @@
+"""The facade: a mapping whose values are also found by meaning.
+
+It composes the store (the truth), the snapshot (what readers see), the encoder and the
+formula, and owns the lock: writers of one dictionary take turns; readers take the
+snapshot of the moment and never wait.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from index.answering import (
+    answer_exactly,
+    answer_softly,
+    bare,
+    named_values,
+    parse_question,
+    standing_temperature,
+)
+from index.answers import (
+    Answer,
+    Column,
+    Comparison,
+    Description,
+    Entry,
+    LoadReport,
+    Mode,
+    Progress,
+    Value,
+)
+from index.comparing import blend_by_hand, compared
+from index.encoders import Encoder, EncoderWorker, check_spec, open_encoder
+from index.errors import (
+    EncoderMismatch,
+    EncoderUnavailable,
+    Fault,
+    InvalidRequest,
+    UnknownEntry,
+)
+from index.fitting import due, fit_snapshot
+from index.loading import (
+    LoadOptions,
+    Table,
+    cast_value,
+    check_key,
+    infer_columns,
+    read_table,
+    write_table,
+)
+from index.snapshot import BLOCK, Place, Snapshot
+from index.store import Record, Store
+from index.temperature import Temperature, parse_temperature
+from index.values import check_columns, missing
+from index.vectors import VectorBlock
+from index.writing import Changes, Report, Row, encoding_progress, prepare
+
+LONGEST_KEY = 10_000  # characters
+
+
+class SoftDict(MutableMapping[str, Any]):
+    """A dictionary that answers by meaning.
+
+    ``d[key]`` is exact, as in a dict; ``d.search(query)`` attends to every key. A value
+    is a number, a string, a list of numbers, or a mapping of column names to these.
+    This constructor keeps everything in memory; ``SoftDict.open`` is the durable one.
+
+    Parameters
+    ----------
+    entries : mapping or iterable of pairs, optional
+        The first entries; the value columns' types are inferred from them.
+    columns : sequence of Column, optional
+        The value columns, where inference is not wanted.
+    encoder : str or Encoder
+        ``builtin``, ``st:NAME``, ``random``, ``circle``, or an encoder of yours.
+    temperature : float or str
+        A number in units of cosine, ``auto``, ``sqrt_d`` or ``effective_keys:N``.
+    """
+
+    def __init__(
+        self,
+        entries: Mapping[str, object] | Iterable[tuple[str, object]] = (),
+        *,
+        columns: Sequence[Column] = (),
+        encoder: str | Encoder = "builtin",
+        temperature: float | str | Temperature = "auto",
+        name: str = "dictionary",
+    ) -> None:
+        spec = encoder if isinstance(encoder, str) else encoder.identity
+        if isinstance(encoder, str):
+            check_spec(encoder)
+        setting = str(parse_temperature(temperature))
+        check_columns(columns)
+        store = Store(None)
+        record = store.create(
+            name, key_column="key", columns=columns, encoder=spec, temperature=setting
+        )
+        self._attach(store, record, None if isinstance(encoder, str) else open_encoder(encoder))
+        self.update(entries)
+
+    @classmethod
+    def stored(cls, store: Store, record: Record) -> SoftDict:
+        """Stand for a dataset in a store; its entries are read when first needed."""
+        made = cls.__new__(cls)
+        made._attach(store, record)
+        return made
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        name: str = "dictionary",
+        encoder: str = "builtin",
+        temperature: float | str | Temperature = "auto",
+    ) -> SoftDict:
+        """Open the durable dictionary ``name`` in the folder ``path``, new if need be.
+
+        ``encoder`` and ``temperature`` are for a new one. Close it, or use it in a
+        ``with`` statement: a folder has one writer at a time.
+
+        Raises
+        ------
+        StoreLocked
+            If another process has the folder open for writing.
+        StoreCorrupt
+            If the folder holds something this version cannot read.
+        """
+        from index.catalog import Catalog  # the catalog is made of dictionaries
+
+        catalog = Catalog.open(path)
+        try:
+            if name not in catalog:
+                catalog.create(name, encoder=encoder, temperature=temperature)
+            return catalog[name]
+        except BaseException:
+            catalog.close()
+            raise
+
+    def _attach(self, store: Store, record: Record, worker: EncoderWorker | None = None) -> None:
+        self._store = store
+        self._record = record
+        self._writing = threading.RLock()
+        self._reading = threading.Lock()
+        self._loaded: Snapshot | None = None
+        self._worker: EncoderWorker | None = worker
+
+    def close(self) -> None:
+        """Close the folder this dictionary was opened from."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<SoftDict {self.name!r}: {len(self)} entries>"
+
+    # What it is
+
+    @property
+    def id(self) -> int:
+        """Its number in the store."""
+        return self._record.id
+
+    @property
+    def name(self) -> str:
+        return self._record.name
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self._record.columns
+
+    @property
+    def key_column(self) -> str:
+        return self._record.key_column
+
+    @property
+    def version(self) -> int:
+        """How many changes it has seen."""
+        return self._record.version
+
+    @property
+    def encoder(self) -> EncoderWorker:
+        """The encoder, opened on first use.
+
+        Raises
+        ------
+        EncoderMismatch
+            If the stored vectors came from another one.
+        EncoderUnavailable
+            If it cannot be opened in this process.
+        """
+        if self._worker is None:
+            spec = self._record.encoder
+            try:
+                self._worker = open_encoder(spec)
+            except InvalidRequest as fault:
+                raise EncoderUnavailable(
+                    f"dataset {self.name!r} was written by {spec!r}, which this process lacks"
+                ) from fault
+        stored = self._record.encoder_identity
+        if stored is not None and stored != self._worker.identity:
+            raise EncoderMismatch(self.name, stored, self._worker.identity)
+        return self._worker
+
+    def describe(self) -> Description:
+        """Tell what it holds, without opening the encoder."""
+        record, snapshot = self._record, self._snapshot
+        in_use, source = standing_temperature(record)
+        return Description(
+            name=record.name,
+            entries=len(snapshot),
+            key_column=record.key_column,
+            columns=record.columns,
+            missing={
+                column.name: int(np.count_nonzero(missing(column, array) & snapshot.alive))
+                for column, array in zip(snapshot.columns, snapshot.arrays, strict=True)
+            },
+            encoder=record.encoder_identity or record.encoder,
+            dimension=record.dimension or 0,
+            temperature=record.temperature,
+            temperature_in_use=in_use,
+            temperature_source=source,
+            version=record.version,
+            created=record.created,
+            modified=record.modified,
+        )
+
+    # The mapping
+
+    def __len__(self) -> int:
+        return len(self._snapshot)
+
+    def __iter__(self) -> Iterator[str]:
+        snapshot = self._snapshot
+        return (snapshot.key(place) for place in snapshot.places())
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._snapshot.find(key) is not None
+
+    def __getitem__(self, key: str) -> Value | dict[str, Value]:
+        return bare(dict(self.entry(key).values))
+
+    def __setitem__(self, key: str, value: object) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: str) -> None:
+        with self._writing:
+            self._remove(self._snapshot, [self._find(self._snapshot, key)])
+
+    def clear(self) -> None:
+        """Remove every entry in one transaction."""
+        with self._writing:
+            self._remove(self._snapshot, list(self._snapshot.places()))
+
+    def entry(self, key: str) -> Entry:
+        """Give a key's values and time of arrival.
+
+        Raises
+        ------
+        UnknownEntry
+            If no entry has exactly that key (it is a KeyError too).
+        """
+        snapshot = self._snapshot
+        return _entry(snapshot, self._find(snapshot, key))
+
+    def _find(self, snapshot: Snapshot, key: object) -> Place:
+        place = snapshot.find(key) if isinstance(key, str) else None
+        if place is None:
+            raise UnknownEntry(key, self.name)
+        return place
+
+    def entries(self) -> Iterator[Entry]:
+        """Go through the entries in order, as they are now."""
+        snapshot = self._snapshot
+        return (_entry(snapshot, place) for place in snapshot.places())
+
+    def put(self, key: str, value: object) -> bool:
+        """Set a key's values, and tell whether the key is new.
+
+        ``value`` is a mapping of column names, or the bare value where there is one
+        column; columns left out are missing. A key that exists keeps its place in the
+        order and its time of arrival.
+
+        Raises
+        ------
+        InvalidKey, InvalidRequest, WrongValue
+            If the key, a column's name or a value will not do.
+        """
+        return self._put({key: value}) == 1
+
+    def update(self, entries: Any = (), /, **named: object) -> None:
+        """Set many keys in one transaction: all of them or none."""
+        self._put({**dict(entries), **named})
+
+    def load(
+        self,
+        source: Any,
+        options: LoadOptions | None = None,
+        *,
+        filename: str | None = None,
+        progress: Report | None = None,
+    ) -> LoadReport:
+        """Put every row of a file (a path, bytes or a stream) in one transaction.
+
+        Raises
+        ------
+        UnreadableSource, BadRows, InvalidRequest
+            If the file will not do; then nothing is changed.
+        """
+        with read_table(
+            source,
+            options or LoadOptions(),
+            filename=filename,
+            progress=progress,
+            expected=self.columns,
+        ) as table:
+            with self._writing:
+                snapshot = self._ready_for(lambda: table.columns)
+                names = [column.name for column in table.columns]
+                rows = (
+                    (key, _row(dict(zip(names, row, strict=True)), snapshot.columns))
+                    for key, row in table
+                )
+                self._write(snapshot, rows, total=table.entries, progress=progress)
+            return load_report(self.name, table)
+
+    def export(self, format: str) -> Iterator[bytes]:
+        """Write the entries as ``csv``, ``jsonl`` or ``parquet``, piece by piece."""
+        return write_table(format, self.key_column, self.columns, self.entries())
+
+    # Asking
+
+    def search(
+        self,
+        query: str,
+        *,
+        k: int = 10,
+        temperature: float | str | Temperature | None = None,
+        mode: Mode = "soft",
+        as_of: object = None,
+        explain: bool = False,
+    ) -> Answer:
+        """Attend from a query to every allowed key and blend their values.
+
+        Parameters
+        ----------
+        query : str
+            What to ask for.
+        k : int
+            How many matches to list. It changes no weight.
+        temperature : float or str, optional
+            As for the constructor; the dictionary's own setting if left out.
+        mode : {"soft", "exact"}
+            ``exact`` answers as a plain dict would.
+        as_of : int, str or datetime, optional
+            Attend only to the first entries, or to those arrived up to a moment.
+        explain : bool
+            Add every step of the calculation, with its numbers.
+
+        Raises
+        ------
+        InvalidRequest
+            With all that is wrong with the arguments.
+        EncoderMismatch, EncoderUnavailable
+            If the query cannot be encoded as the keys were.
+        """
+        return self.search_many(
+            [query], k=k, temperature=temperature, mode=mode, as_of=as_of, explain=explain
+        )[0]
+
+    def search_many(
+        self,
+        queries: Sequence[str],
+        *,
+        k: int = 10,
+        temperature: float | str | Temperature | None = None,
+        mode: Mode = "soft",
+        as_of: object = None,
+        explain: bool = False,
+    ) -> list[Answer]:
+        """Answer many queries, by one matrix product; see ``search``."""
+        question = parse_question(
+            queries, k=k, temperature=temperature, mode=mode, as_of=as_of, explain=explain
+        )
+        if mode == "exact":
+            return answer_exactly(question, self._record, self._snapshot)
+        return answer_softly(question, self._record, self._snapshot, self.encoder)
+
+    def compare(
+        self,
+        query: str,
+        *,
+        weights: Mapping[str, float] | None = None,
+        k: int = 10,
+        temperature: float | str | Temperature | None = None,
+        as_of: object = None,
+    ) -> Comparison:
+        """Put a query to an exact dict, to attention, and to weights chosen by hand.
+
+        Raises
+        ------
+        InvalidRequest
+            As for ``search``; or if weights name unknown keys, are negative, or are all
+            zero.
+        """
+        manual = None if weights is None else blend_by_hand(self.name, self._snapshot, weights)
+        soft = self.search(query, k=k, temperature=temperature, as_of=as_of)
+        return compared(soft, self.search(query, mode="exact", as_of=as_of), manual)
+
+    # Settings
+
+    def set_temperature(self, temperature: float | str | Temperature) -> None:
+        """Keep another temperature setting; ``auto`` is fitted anew."""
+        setting = str(parse_temperature(temperature))
+        with self._change() as store:
+            store.set_temperature(self.id, setting)
+            self._show(self._snapshot, refit=True)
+
+    def reencode(self, encoder: str | None = None, *, progress: Report | None = None) -> None:
+        """Make every vector anew, by another encoder or the present version of its own."""
+        spec = encoder or self._record.encoder
+        worker = open_encoder(spec)
+        with self._writing:
+            snapshot = self._snapshot
+            vectors: list[VectorBlock] = []
+            done = 0
+            for block in snapshot.blocks:
+                tell = encoding_progress(progress, done, snapshot.rows)
+                vectors.append(VectorBlock(worker.encode(block.keys, progress=tell)))
+                done += len(block)
+            with self._change() as store:
+                for block, made in zip(snapshot.blocks, vectors, strict=True):
+                    store.update_vectors(zip(block.ids.tolist(), made.rows, strict=True))
+                store.set_encoder(self.id, spec, worker.identity, worker.dimension)
+                self._show(snapshot.with_vectors(vectors), refit=True)
+            self._worker = worker
+
+    # Reading, inside
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        """The entries of the moment, read from the store on first use."""
+        if self._loaded is None:
+            with self._reading:
+                if self._loaded is None:
+                    self._loaded = self._read()
+        return self._loaded
+
+    def _read(self) -> Snapshot:
+        snapshot = Snapshot.empty(self._record.columns)
+        stored = itertools.chain.from_iterable(self._store.entries(self._record.id))
+        while batch := list(itertools.islice(stored, BLOCK)):
+            block = snapshot.block(
+                [entry.id for entry in batch],
+                [entry.key for entry in batch],
+                [entry.arrived for entry in batch],
+                VectorBlock(np.stack([entry.vector for entry in batch])),
+                [entry.values for entry in batch],
+            )
+            snapshot = snapshot.with_blocks([block])
+        return snapshot
+
+    # Writing, inside: one path for put, update and load
+
+    def _put(self, given: Mapping[str, object]) -> int:
+        for key in given:
+            check_key(key, LONGEST_KEY)
+        if not given:
+            return 0
+        with self._writing:
+            snapshot = self._ready_for(
+                lambda: infer_columns(_by_column(value) for value in given.values())
+            )
+            rows = [(key, _row(value, snapshot.columns)) for key, value in given.items()]
+            return self._write(snapshot, rows, total=len(rows))
+
+    def _ready_for(self, columns: Callable[[], Sequence[Column]]) -> Snapshot:
+        """Give the snapshot to write to: the first entries of all bring the columns."""
+        if self.columns or len(self):
+            return self._snapshot
+        return Snapshot.empty(columns())
+
+    def _write(
+        self,
+        snapshot: Snapshot,
+        rows: Iterable[Row],
+        *,
+        total: int,
+        progress: Report | None = None,
+    ) -> int:
+        """Put rows of distinct keys, all or none, and return how many keys are new."""
+        changes = prepare(snapshot, rows, lambda: self.encoder, total=total, progress=progress)
+        self.apply(snapshot, changes, progress=progress)
+        return changes.added
+
+    def apply(
+        self, snapshot: Snapshot, changes: Changes, *, progress: Report | None = None
+    ) -> None:
+        """Store prepared changes in one transaction, and show them to readers."""
+        after = snapshot.with_values(changes.updates)
+        done, total = len(changes.updates), len(changes.updates) + changes.added
+        with self._change() as store:
+            if after.columns != self.columns:
+                store.set_columns(self.id, after.columns)
+            store.update_values(
+                (snapshot.id(place), values) for place, values in changes.updates.items()
+            )
+            if changes.fresh:
+                encoder = self.encoder
+                spec = self._record.encoder
+                store.set_encoder(self.id, spec, encoder.identity, encoder.dimension)
+            for block in changes.fresh:
+                block.ids[:], block.arrived[:] = store.insert(self.id, after.stored_rows(block))
+                done += len(block)
+                if progress is not None:
+                    progress(Progress("writing", done, total))
+            self._show(after.with_blocks(changes.fresh))
+
+    def _remove(self, snapshot: Snapshot, places: Sequence[Place]) -> None:
+        with self._change() as store:
+            store.delete_entries(snapshot.id(place) for place in places)
+            self._show(snapshot.without(places))
+
+    @contextmanager
+    def _change(self) -> Iterator[Store]:
+        """Take the writers' turn and a transaction, and count the change."""
+        with self._writing, self._store.transaction() as store:
+            store.touch(self.id, self.name)
+            yield store
+
+    def _show(self, after: Snapshot, *, refit: bool = False) -> None:
+        """Fit τ if that is due, and show readers the result once it is durable."""
+        store, dataset = self._store, self.id
+        if refit or due(store.record(dataset), len(after)):
+            store.set_fit(dataset, *fit_snapshot(after, store.record(dataset)))
+        store.after_commit(lambda: self._publish(store.record(dataset), after))
+
+    def _publish(self, record: Record, snapshot: Snapshot) -> None:
+        self._record, self._loaded = record, snapshot
+
+
+def _row(value: object, columns: Sequence[Column]) -> tuple[Value, ...]:
+    """Cast a value, bare or by column, to the columns' types."""
+    names = [column.name for column in columns]
+    if isinstance(value, Mapping):
+        given: Mapping[str, object] = value
+    elif len(names) == 1:
+        given = {names[0]: value}
+    elif value is None:
+        given = {}
+    else:
+        listed = ", ".join(names) or "none"
+        raise InvalidRequest(
+            Fault("values", f"write an object of column names and values; there are: {listed}")
+        )
+    faults = [
+        Fault(f"values.{name}", f"no such column; there are: {', '.join(names) or 'none'}")
+        for name in given
+        if name not in names
+    ]
+    if faults:
+        raise InvalidRequest(*faults)
+    return tuple(cast_value(given.get(column.name), column) for column in columns)
+
+
+def _entry(snapshot: Snapshot, place: Place) -> Entry:
+    return Entry(snapshot.key(place), named_values(snapshot, place), snapshot.arrival(place))
+
+
+def _by_column(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {"value": value}
+
+
+def load_report(dataset: str, table: Table, *, dry_run: bool = False) -> LoadReport:
+    """Say what a load of a table did, or would do."""
+    names = [column.name for column in table.columns]
+    return LoadReport(
+        dataset=dataset,
+        format=table.format,
+        key_column=table.key_column,
+        columns=table.columns,
+        rows=table.rows,
+        loaded=0 if dry_run else table.entries,
+        duplicates=table.duplicates,
+        bad_rows=tuple((row.line, row.reason) for row in table.bad_rows),
+        bad_row_count=table.bad_row_count,
+        preview=tuple(
+            (key, dict(zip(names, values, strict=True)))
+            for key, values in itertools.islice(table, 5)
+        ),
+        dry_run=dry_run,
+        detected=table.detected,
+    )

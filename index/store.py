@@ -1,0 +1,384 @@
+"""The store: SQLite holds the truth, and this module is the only SQL.
+
+Everything else (the FAISS blocks, the arrays of values) is a view that is rebuilt from
+here. WAL with ``synchronous=FULL``: what a commit acknowledged survives ``kill -9`` and
+power loss. A folder has one writing process at a time, held by a lock on a file that
+the kernel lets go of when the process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from index.answers import Column, Value
+from index.errors import (
+    DatasetExists,
+    ReadOnlyStore,
+    StoreCorrupt,
+    StoreLocked,
+    UnknownDataset,
+)
+
+Rows = NDArray[np.float32]
+FILE = "softdict.db"
+APPLICATION = 0x736F6664  # "sofd", in the file's header: this database is ours
+SCHEMA_VERSION = 1
+
+SCHEMA = """
+CREATE TABLE datasets (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    key_column TEXT NOT NULL,
+    encoder TEXT NOT NULL,          -- how to open it: builtin, st:NAME, ...
+    encoder_identity TEXT,          -- what made the vectors; NULL while there are none
+    dimension INTEGER,              -- components of a vector
+    temperature TEXT NOT NULL,      -- the setting
+    fitted REAL,                    -- what auto was fitted to, in units of cosine
+    fitted_entries INTEGER NOT NULL DEFAULT 0,  -- entries at the time of that fit
+    version INTEGER NOT NULL DEFAULT 0,         -- grows with every change
+    created REAL NOT NULL,          -- seconds since 1970, UTC
+    modified REAL NOT NULL
+) STRICT;
+CREATE TABLE columns (
+    dataset INTEGER NOT NULL REFERENCES datasets(id) ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    type TEXT NOT NULL,
+    width INTEGER,
+    PRIMARY KEY (dataset, position)
+) STRICT;
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,       -- order of entry: ids are never used again
+    dataset INTEGER NOT NULL REFERENCES datasets(id) ON DELETE CASCADE,
+    key TEXT NOT NULL,
+    arrived REAL NOT NULL,          -- seconds since 1970, UTC
+    value TEXT NOT NULL,            -- JSON list in the order of the columns
+    vector BLOB NOT NULL,           -- float32, little-endian
+    UNIQUE (dataset, key)
+) STRICT;
+CREATE INDEX entries_in_order ON entries (dataset, id);
+"""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A dataset's row: its settings, but not its entries."""
+
+    id: int
+    name: str
+    key_column: str
+    columns: tuple[Column, ...]
+    encoder: str
+    encoder_identity: str | None
+    dimension: int | None
+    temperature: str
+    fitted: float | None
+    fitted_entries: int
+    version: int
+    created: float
+    modified: float
+
+
+@dataclass(frozen=True)
+class StoredEntry:
+    """An entry as stored."""
+
+    id: int
+    key: str
+    arrived: float
+    values: tuple[Value, ...]
+    vector: Rows
+
+
+class Store:
+    """One folder's database, or a private one in memory where ``home`` is None."""
+
+    def __init__(self, home: Path | None, *, read_only: bool = False) -> None:
+        self.home = home
+        self.read_only = read_only
+        self._lock = threading.RLock()
+        self._afterwards: list[Callable[[], None]] = []
+        self._file_lock: FileLock | None = None
+        if home is not None and not read_only:
+            home.mkdir(parents=True, exist_ok=True)
+            self._file_lock = _hold(home)
+        try:
+            self._connection = self._connect()
+        except BaseException:
+            self._release()
+            raise
+
+    @classmethod
+    def exists(cls, home: Path) -> bool:
+        """Tell whether the folder holds a store already."""
+        return (home / FILE).is_file()
+
+    def close(self) -> None:
+        """Close the database and let another process write."""
+        with self._lock:
+            self._connection.close()
+            self._release()
+
+    def _release(self) -> None:
+        if self._file_lock is not None:
+            self._file_lock.release()
+
+    def _connect(self) -> sqlite3.Connection:
+        target = ":memory:" if self.home is None else str(self.home / FILE)
+        if self.read_only:
+            if self.home is None or not self.exists(self.home):
+                raise StoreCorrupt(f"there is no store in {self.home}: load something first")
+            target = f"{(self.home / FILE).resolve().as_uri()}?mode=ro"
+        connection = sqlite3.connect(
+            target, uri=self.read_only, check_same_thread=False, isolation_level=None, timeout=30
+        )
+        try:
+            _prepare(connection, read_only=self.read_only)
+        except sqlite3.DatabaseError as fault:
+            connection.close()
+            raise StoreCorrupt(f"{target} is not a database this version reads: {fault}") from fault
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    # Reading
+
+    def records(self) -> list[Record]:
+        """List the datasets in order of creation."""
+        with self._lock:
+            rows = self._connection.execute("SELECT * FROM datasets ORDER BY id").fetchall()
+            return [self._record(row) for row in rows]
+
+    def record(self, dataset: int) -> Record:
+        """Read the settings of a dataset that is there."""
+        with self._lock:
+            query = "SELECT * FROM datasets WHERE id = ?"
+            return self._record(self._connection.execute(query, (dataset,)).fetchone())
+
+    def _record(self, row: sqlite3.Row) -> Record:
+        columns = self._connection.execute(
+            "SELECT name, type, width FROM columns WHERE dataset = ? ORDER BY position",
+            (row["id"],),
+        )
+        return Record(**{**dict(row), "columns": tuple(Column(*column) for column in columns)})
+
+    def entries(self, dataset: int, size: int = 4096) -> Iterator[list[StoredEntry]]:
+        """Read a dataset's entries in order, ``size`` at a time."""
+        last = 0
+        while True:
+            with self._lock:
+                rows = self._connection.execute(
+                    "SELECT id, key, arrived, value, vector FROM entries"
+                    " WHERE dataset = ? AND id > ? ORDER BY id LIMIT ?",
+                    (dataset, last, size),
+                ).fetchall()
+            if not rows:
+                return
+            last = rows[-1]["id"]
+            yield [
+                StoredEntry(
+                    row["id"],
+                    row["key"],
+                    row["arrived"],
+                    _values(row["value"]),
+                    np.frombuffer(row["vector"], dtype="<f4"),
+                )
+                for row in rows
+            ]
+
+    # Writing
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """All or nothing. Writers take turns; a nested transaction joins the outer one."""
+        if self.read_only:
+            raise ReadOnlyStore("this store is open for reading only")
+        with self._lock:
+            if self._connection.in_transaction:
+                yield self
+                return
+            self._afterwards.clear()
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._roll_back()
+                raise
+            for action in self._afterwards:
+                action()
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:  # some faults end the transaction themselves
+            self._connection.execute("ROLLBACK")
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Do something once the transaction is durable; a rollback forgets it."""
+        self._afterwards.append(action)
+
+    def create(
+        self,
+        name: str,
+        *,
+        key_column: str,
+        columns: Sequence[Column],
+        encoder: str,
+        temperature: str,
+    ) -> Record:
+        """Add an empty dataset."""
+        now = time.time()
+        with self.transaction():
+            try:
+                cursor = self._connection.execute(
+                    "INSERT INTO datasets (name, key_column, encoder, temperature, created,"
+                    " modified) VALUES (?, ?, ?, ?, ?, ?)",
+                    (name, key_column, encoder, temperature, now, now),
+                )
+            except sqlite3.IntegrityError as fault:
+                raise DatasetExists(name) from fault
+            dataset = int(cursor.lastrowid or 0)
+            self.set_columns(dataset, columns)
+            return self.record(dataset)
+
+    def set_columns(self, dataset: int, columns: Sequence[Column]) -> None:
+        """Replace the description of a dataset's value columns."""
+        with self.transaction():
+            self._connection.execute("DELETE FROM columns WHERE dataset = ?", (dataset,))
+            self._connection.executemany(
+                "INSERT INTO columns VALUES (?, ?, ?, ?, ?)",
+                [
+                    (dataset, place, column.name, column.type, column.width)
+                    for place, column in enumerate(columns)
+                ],
+            )
+
+    def set_encoder(self, dataset: int, spec: str, identity: str, dimension: int) -> None:
+        """Note what made the dataset's vectors."""
+        with self.transaction():
+            self._connection.execute(
+                "UPDATE datasets SET encoder = ?, encoder_identity = ?, dimension = ? WHERE id = ?",
+                (spec, identity, dimension, dataset),
+            )
+
+    def set_temperature(self, dataset: int, setting: str) -> None:
+        """Keep the temperature setting."""
+        with self.transaction():
+            self._connection.execute(
+                "UPDATE datasets SET temperature = ? WHERE id = ?", (setting, dataset)
+            )
+
+    def set_fit(self, dataset: int, fitted: float | None, entries: int) -> None:
+        """Keep what ``auto`` was fitted to, and on how many entries."""
+        with self.transaction():
+            self._connection.execute(
+                "UPDATE datasets SET fitted = ?, fitted_entries = ? WHERE id = ?",
+                (fitted, entries, dataset),
+            )
+
+    def insert(
+        self,
+        dataset: int,
+        entries: Iterable[tuple[str, Sequence[Value], Rows]],
+    ) -> tuple[list[int], float]:
+        """Add new entries in order; give their ids and their time of arrival."""
+        ids = []
+        arrived = time.time()
+        with self.transaction():
+            for key, values, vector in entries:
+                cursor = self._connection.execute(
+                    "INSERT INTO entries (dataset, key, arrived, value, vector)"
+                    " VALUES (?, ?, ?, ?, ?)",
+                    (dataset, key, arrived, _json(values), vector.astype("<f4").tobytes()),
+                )
+                ids.append(int(cursor.lastrowid or 0))
+        return ids, arrived
+
+    def update_values(self, changes: Iterable[tuple[int, Sequence[Value]]]) -> None:
+        """Give entries other values."""
+        with self.transaction():
+            self._connection.executemany(
+                "UPDATE entries SET value = ? WHERE id = ?",
+                ((_json(values), entry) for entry, values in changes),
+            )
+
+    def update_vectors(self, changes: Iterable[tuple[int, Rows]]) -> None:
+        """Give entries other vectors."""
+        with self.transaction():
+            self._connection.executemany(
+                "UPDATE entries SET vector = ? WHERE id = ?",
+                ((vector.astype("<f4").tobytes(), entry) for entry, vector in changes),
+            )
+
+    def delete_entries(self, entries: Iterable[int]) -> None:
+        """Remove entries."""
+        with self.transaction():
+            self._connection.executemany(
+                "DELETE FROM entries WHERE id = ?", ((entry,) for entry in entries)
+            )
+
+    def delete_dataset(self, dataset: int) -> None:
+        """Remove a dataset with all it holds."""
+        with self.transaction():
+            self._connection.execute("DELETE FROM datasets WHERE id = ?", (dataset,))
+
+    def touch(self, dataset: int, name: str) -> None:
+        """Count one more change of a dataset, and refuse it if the dataset is gone."""
+        with self.transaction():
+            cursor = self._connection.execute(
+                "UPDATE datasets SET version = version + 1, modified = ? WHERE id = ?",
+                (time.time(), dataset),
+            )
+            if cursor.rowcount == 0:
+                raise UnknownDataset(name, [record.name for record in self.records()])
+
+
+def _hold(home: Path) -> FileLock:
+    lock = FileLock(home / "softdict.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as fault:
+        raise StoreLocked(home) from fault
+    return lock
+
+
+def _prepare(connection: sqlite3.Connection, *, read_only: bool) -> None:
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA foreign_keys = ON")
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if tables and (application, version) != (APPLICATION, SCHEMA_VERSION):
+        raise StoreCorrupt(
+            f"the database is of schema {version} and this version of softdict reads "
+            f"{SCHEMA_VERSION}; export with the version that wrote it, and load again"
+        )
+    if read_only:
+        return
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    if not tables:
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA application_id = {APPLICATION};"
+            f" PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+        )
+
+
+def _json(values: Sequence[Value]) -> str:
+    return json.dumps(list(values), ensure_ascii=False, allow_nan=False)
+
+
+def _values(text: str) -> tuple[Value, ...]:
+    return tuple(tuple(value) if isinstance(value, list) else value for value in json.loads(text))

@@ -1,0 +1,199 @@
+"""Temperature: how sharply attention prefers the better score.
+
+τ is in units of cosine: two keys whose scores differ by τ differ e-fold in weight. It
+can be given as a number, as ``sqrt_d`` (the √d of scaled dot-product attention), as a
+wanted number of effective keys (solved for each query), or as ``auto``: fitted to the
+dataset's own values, or the encoder's default where they say too little.
+
+The fit is maximum likelihood, leave-one-out: each key is asked for with itself masked,
+and τ is the one under which the others' values predict its own best (for kernel
+regression this is the bandwidth choice of Härdle & Marron 1985).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.attention import attention_weights
+from index.errors import Fault, InvalidRequest
+
+Scores = NDArray[np.float32]
+
+SMALLEST, GREATEST = 1e-3, 1e3
+# From a sharper choice than any embedding justifies to one that is flat for cosines.
+GRID = np.geomspace(0.01, 1.0, 25)
+FIT_AT_LEAST = 50  # keys with a value: fewer say too little about τ
+FIT_GAIN = 2.0  # nats by which attention must beat taking every key alike
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """A setting; ``amount`` is τ for ``number`` and the wanted n for ``effective_keys``."""
+
+    kind: Literal["number", "sqrt_d", "auto", "effective_keys"]
+    amount: float | None = None
+
+    def __str__(self) -> str:
+        if self.kind == "number":
+            return f"{self.amount:g}"
+        return self.kind if self.amount is None else f"{self.kind}:{self.amount:g}"
+
+
+def parse_temperature(value: object) -> Temperature:
+    """Read 0.1, ``"0.1"``, ``"sqrt_d"``, ``"auto"`` or ``"effective_keys:5"``.
+
+    Raises
+    ------
+    InvalidRequest
+        If it is none of these, or a number that is not positive and finite.
+    """
+    if isinstance(value, Temperature):
+        return value
+    if isinstance(value, str):
+        text = value.strip()
+        if text in ("sqrt_d", "auto"):
+            return Temperature("sqrt_d" if text == "sqrt_d" else "auto")
+        kind, colon, amount = text.partition(":")
+        if colon and kind == "effective_keys":
+            wanted = _number(amount)
+            if wanted is not None and wanted >= 1:
+                return Temperature("effective_keys", wanted)
+            raise _fault("effective_keys takes a number of keys, at least 1: effective_keys:5")
+        value = _number(text)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = float(value)
+        if SMALLEST <= number <= GREATEST:
+            return Temperature("number", number)
+        raise _fault(f"a number must lie between {SMALLEST:g} and {GREATEST:g}, in units of cosine")
+    raise _fault("write a positive number such as 0.1, auto, sqrt_d or effective_keys:5")
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _fault(message: str) -> InvalidRequest:
+    return InvalidRequest(Fault("temperature", message))
+
+
+def effective_keys_temperature(scores: Scores, wanted: float) -> float:
+    """Find the τ at which attention over these scores has ``wanted`` effective keys.
+
+    Parameters
+    ----------
+    scores : (n,) float32 array
+        Cosines of the allowed keys.
+    wanted : float
+        exp(entropy), at least 1. More than n is answered by the flattest τ, less than
+        the number of keys that tie for the best by the sharpest.
+
+    Notes
+    -----
+    Entropy grows with τ, so bisection on log τ cannot miss.
+    """
+    shifted = (scores - scores.max()).astype(np.float64)
+    low, high = math.log(SMALLEST), math.log(GREATEST)
+    for _ in range(40):
+        middle = (low + high) / 2
+        logits = shifted / math.exp(middle)
+        terms = np.exp(logits)
+        mass = terms.sum()
+        entropy = math.log(mass) - float(terms @ logits) / mass
+        if entropy < math.log(wanted):
+            low = middle
+        else:
+            high = middle
+    return math.exp((low + high) / 2)
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What a fit predicts: numbers (n, w) with NaN where missing, or label codes (n,)."""
+
+    numbers: NDArray[np.float64] | None = None
+    codes: NDArray[np.int32] | None = None
+
+
+def fit_temperature(
+    scores: Scores, probes: NDArray[np.int64], targets: Sequence[Targets]
+) -> float | None:
+    """Fit τ by leave-one-out likelihood, or return None where the values say too little.
+
+    Parameters
+    ----------
+    scores : (q, n) float32 array
+        Cosines of the probed keys with all keys.
+    probes : (q,) int64 array
+        Which rows were probed; each is masked from its own prediction.
+    targets : sequence
+        The columns to predict. Numbers are scored by a Gaussian with one variance for
+        all probes, labels by their probability mixed with 1 % of the base rates.
+
+    Returns
+    -------
+    float or None
+        τ, refined between grid points by a parabola; None where no τ beats taking all
+        keys alike by ``FIT_GAIN`` nats, or the flattest of the grid does it best.
+    """
+    allowed = np.ones(scores.shape, dtype=bool)
+    allowed[np.arange(len(probes)), probes] = False
+    flat = attention_weights(np.zeros_like(scores), allowed=allowed)
+    baseline = sum(_log_likelihood(flat, probes, target) for target in targets)
+    gains = []
+    for temperature in GRID:
+        weights = attention_weights(scores, temperature=float(temperature), allowed=allowed)
+        gains.append(sum(_log_likelihood(weights, probes, t) for t in targets) - baseline)
+    best = int(np.argmax(gains))
+    if gains[best] < FIT_GAIN or best == len(GRID) - 1:
+        return None
+    if best == 0:
+        return float(GRID[0])
+    return _peak(np.log(GRID[best - 1 : best + 2]), np.array(gains[best - 1 : best + 2]))
+
+
+def _log_likelihood(weights: Scores, probes: NDArray[np.int64], target: Targets) -> float:
+    if target.numbers is not None:
+        return _gaussian(weights, probes, target.numbers)
+    if target.codes is not None:
+        return _categorical(weights, probes, target.codes)
+    return 0.0
+
+
+def _gaussian(weights: Scores, probes: NDArray[np.int64], numbers: NDArray[np.float64]) -> float:
+    """Log likelihood of the probes' numbers, one variance profiled out."""
+    there = np.asarray(~np.isnan(numbers).any(axis=1))
+    asked = there[probes]
+    known = weights[asked][:, there]
+    mass = known.sum(axis=1, keepdims=True)
+    predicted = (known @ numbers[there]) / np.maximum(mass, 1e-12)
+    errors = ((numbers[probes[asked]] - predicted) ** 2).mean()
+    count = int(asked.sum()) * numbers.shape[1]
+    return -0.5 * count * math.log(max(float(errors), 1e-12))
+
+
+def _categorical(weights: Scores, probes: NDArray[np.int64], codes: NDArray[np.int32]) -> float:
+    """Log likelihood of the probes' labels."""
+    there = np.asarray(codes >= 0)
+    asked = there[probes]
+    wanted = codes[probes[asked]]
+    known = weights[asked] * there
+    agreed = (known * (codes[None, :] == wanted[:, None])).sum(axis=1)
+    share = agreed / np.maximum(known.sum(axis=1), 1e-12)
+    base = np.bincount(codes[there])[wanted] / there.sum()
+    return float(np.log(0.99 * share + 0.01 * base).sum())
+
+
+def _peak(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    """Vertex of the parabola through three evenly spaced points, as exp(x)."""
+    bend = y[0] - 2 * y[1] + y[2]
+    shift = 0.5 * (y[0] - y[2]) / bend if bend < 0 else 0.0
+    return math.exp(float(x[1] + shift * (x[1] - x[0])))

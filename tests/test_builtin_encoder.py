@@ -1,0 +1,178 @@
+"""The weights that ship, and the fast path over them, against sentence-transformers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.encoders.builtin import BuiltinEncoder, read_card
+
+FOLDER = Path(__file__).resolve().parents[1] / "data" / "encoder"
+# Keys and questions as users write them, in the six languages.
+WORDS = [
+    "país", "nación", "perro", "gato", "manzana", "carpintero", "médico", "rojo",
+    "azul", "año", "mañana", "corazón", "café", "niño", "tornillo",
+    "country", "nation", "dog", "cat", "apple", "carpenter", "doctor", "red",
+    "blue", "year", "tomorrow", "heart", "coffee", "child", "screw",
+    "pays", "nation", "chien", "chat", "pomme", "charpentier", "médecin", "rouge",
+    "bleu", "année", "demain", "cœur", "café", "enfant", "vis",
+    "Land", "Nation", "Hund", "Katze", "Apfel", "Tischler", "Arzt", "rot",
+    "blau", "Jahr", "morgen", "Herz", "Kaffee", "Kind", "Schraube",
+    "país", "nação", "cão", "gato", "maçã", "carpinteiro", "médico", "vermelho",
+    "azul", "ano", "amanhã", "coração", "café", "criança", "parafuso",
+    "paese", "nazione", "cane", "gatto", "mela", "falegname", "medico", "rosso",
+    "blu", "anno", "domani", "cuore", "caffè", "bambino", "vite",
+]  # fmt: skip
+SENTENCES = [
+    "¿Dónde está mi tarjeta nueva?", "El perro ladra cuando llega el cartero.",
+    "Un lugar con reina y con niebla.", "Quiero devolver unos zapatos que me quedan pequeños.",
+    "Where is my new card?", "The dog barks when the postman comes.",
+    "A place with a queen and with fog.", "I want to return shoes that are too small for me.",
+    "Où est ma nouvelle carte ?", "Le chien aboie quand le facteur arrive.",
+    "Un endroit avec une reine et du brouillard.", "Je veux rendre des chaussures trop petites.",
+    "Wo ist meine neue Karte?", "Der Hund bellt, wenn der Briefträger kommt.",
+    "Ein Ort mit einer Königin und mit Nebel.", "Ich möchte zu kleine Schuhe zurückgeben.",
+    "Onde está o meu cartão novo?", "O cão ladra quando o carteiro chega.",
+    "Um lugar com rainha e com nevoeiro.", "Quero devolver uns sapatos que me ficam pequenos.",
+    "Dov'è la mia nuova carta?", "Il cane abbaia quando arriva il postino.",
+    "Un posto con una regina e con la nebbia.", "Vorrei restituire delle scarpe troppo piccole.",
+]  # fmt: skip
+TEXTS = WORDS + SENTENCES + [f"{a} {b}" for a, b in zip(WORDS, WORDS[7:], strict=False)]
+KEYS = {"méxico": 7, "alemania": 10, "inglaterra": 8, "perro": 5}
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Iterator[BuiltinEncoder]:
+    yield BuiltinEncoder(FOLDER)
+
+
+def weights(encoder: BuiltinEncoder, query: str) -> list[float]:
+    """Attention of one query over KEYS, in plain arithmetic."""
+    keys = encoder.encode(list(KEYS)).tolist()
+    (asked,) = encoder.encode([query]).tolist()
+    scores = [sum(a * b for a, b in zip(asked, key, strict=True)) for key in keys]
+    shares = [math.exp(score / encoder.default_temperature) for score in scores]
+    return [share / sum(shares) for share in shares]
+
+
+def test_the_card_records_the_hash_of_the_weights_and_identity_follows_it() -> None:
+    recorded = json.loads((FOLDER / "softdict.json").read_text(encoding="utf-8"))["sha256"]
+    found = hashlib.sha256((FOLDER / "model.safetensors").read_bytes()).hexdigest()
+
+    assert recorded == found
+    assert read_card(FOLDER).identity == f"builtin:{found[:12]}"
+
+
+def test_the_folder_stays_under_80_mb() -> None:
+    total = sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file())
+
+    assert total <= 80e6
+
+
+def test_fast_path_agrees_with_sentence_transformers(encoder: BuiltinEncoder) -> None:
+    transformers = pytest.importorskip("sentence_transformers")
+    model = transformers.SentenceTransformer(str(FOLDER), device="cpu").float()
+
+    expected = model.encode(TEXTS, show_progress_bar=False)
+    cosines = (encoder.encode(TEXTS) * expected).sum(1)
+
+    assert len(TEXTS) >= 190
+    assert cosines.mean() >= 0.999
+    assert cosines.min() >= 0.99
+
+
+def test_rows_are_unit_float32(encoder: BuiltinEncoder) -> None:
+    rows = encoder.encode(["", " ", "perro", "🐕", "x" * 500])
+
+    assert rows.dtype == np.float32
+    assert rows.shape == (5, encoder.dimension) == (5, 384)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
+
+
+def test_a_row_depends_neither_on_order_nor_on_its_batch(encoder: BuiltinEncoder) -> None:
+    together = encoder.encode(TEXTS)
+    backwards = encoder.encode(TEXTS[::-1])[::-1]
+    alone = np.concatenate([encoder.encode([text]) for text in TEXTS[::8]])
+
+    np.testing.assert_allclose(backwards, together, atol=2e-3)
+    assert (alone * together[::8]).sum(1).min() >= 0.999
+
+
+def test_no_texts_give_no_rows(encoder: BuiltinEncoder) -> None:
+    assert encoder.encode([]).shape == (0, 384)
+
+
+def test_a_very_long_text_reads_as_its_beginning(encoder: BuiltinEncoder) -> None:
+    long = "el perro tiene el pelo suelto " * 20_000
+    start = " ".join(long.split()[: encoder.max_tokens])
+
+    rows = encoder.encode([long, start])
+
+    assert rows[0] @ rows[1] >= 0.999
+
+
+def test_half_a_surrogate_pair_is_read_as_an_unknown_sign(encoder: BuiltinEncoder) -> None:
+    rows = encoder.encode(["perro \ud83d", "perro ?"])
+
+    assert rows[0] @ rows[1] >= 0.999
+
+
+def test_accents_are_kept_and_composed(encoder: BuiltinEncoder) -> None:
+    assert encoder.tokens("AÑO") == ["año"]
+    assert encoder.tokens("an\u0303o") == ["año"]  # n and a combining tilde
+    año, ano = encoder.encode(["año", "ano"])
+    assert año @ ano < 0.95
+
+
+def test_capitals_change_nothing(encoder: BuiltinEncoder) -> None:
+    upper, lower = encoder.encode(["MÉXICO", "méxico"])
+
+    np.testing.assert_allclose(upper, lower, atol=1e-6)
+
+
+@pytest.mark.parametrize("query", ["país", "pais", "country", "nación"])
+def test_a_country_query_prefers_the_countries(encoder: BuiltinEncoder, query: str) -> None:
+    *countries, perro = weights(encoder, query)
+    blend = sum(w * value for w, value in zip([*countries, perro], KEYS.values(), strict=True))
+
+    assert min(countries) >= 0.15
+    assert perro <= 0.15
+    assert min(countries) > perro
+    assert 7.7 <= blend <= 8.7
+
+
+@pytest.mark.parametrize("query", ["animal", "mascota"])
+def test_an_animal_query_prefers_the_dog(encoder: BuiltinEncoder, query: str) -> None:
+    *countries, perro = weights(encoder, query)
+
+    assert perro > max(countries)
+
+
+def test_words_find_their_translation_among_fifteen_others(
+    encoder: BuiltinEncoder,
+) -> None:
+    english = WORDS[15:30]
+    rows = encoder.encode(english)
+    for language in range(6):
+        own = encoder.encode(WORDS[15 * language : 15 * language + 15])
+        right = int(((own @ rows.T).argmax(1) == np.arange(15)).sum())
+        assert right >= 12, WORDS[15 * language]
+
+
+def test_the_fast_path_never_imports_torch() -> None:
+    script = (
+        "import sys; from pathlib import Path; from index.encoders import builtin;"
+        "assert 'onnxruntime' not in sys.modules and 'tokenizers' not in sys.modules;"
+        f"builtin.BuiltinEncoder(Path({str(FOLDER)!r})).encode(['hola']);"
+        "assert not {'torch', 'transformers'} & set(sys.modules)"
+    )
+
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=FOLDER.parents[1])

@@ -1,0 +1,202 @@
+"""Encoders for teaching, the worker that serves all threads, and choosing one by name."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from index import SoftDict, open_encoder
+from index.encoders import EncoderWorker
+from index.encoders.teaching import TUTORIAL, CircleEncoder, RandomEncoder
+from index.errors import EncoderMismatch, EncoderUnavailable, InvalidRequest
+
+
+class Recorder:
+    """An encoder that notes its batches, and fails if two threads are in it at once."""
+
+    identity = "recorder"
+    dimension = 2
+    default_temperature = 0.1
+    calibration = None
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.inside = threading.Lock()
+
+    def encode(self, texts: Sequence[str], *, kind: str = "passage") -> np.ndarray:
+        assert self.inside.acquire(blocking=False), "two threads in the encoder"
+        try:
+            time.sleep(0.002)
+            self.batches.append(list(texts))
+            if "poison" in texts:
+                raise RuntimeError("poison")
+            angles = [len(text) for text in texts]
+            return np.array([(math.cos(a), math.sin(a)) for a in angles], np.float32)
+        finally:
+            self.inside.release()
+
+    def tokens(self, text: str) -> list[str]:
+        assert self.inside.acquire(blocking=False), "two threads in the tokenizer"
+        time.sleep(0.001)
+        self.inside.release()
+        return text.split()
+
+
+def expected(text: str) -> tuple[float, float]:
+    return (math.cos(len(text)), math.sin(len(text)))
+
+
+def test_many_threads_share_one_encoder_and_their_queries_share_batches():
+    recorder = Recorder()
+    worker = EncoderWorker(recorder)
+    texts = ["x" * n for n in range(1, 200)]
+
+    def ask(text: str) -> bool:
+        worker.tokens(text)
+        return np.allclose(worker.encode_query(text), expected(text), atol=1e-6)
+
+    with ThreadPoolExecutor(16) as pool:
+        right = list(pool.map(ask, texts))
+
+    assert all(right)
+    assert sum(map(len, recorder.batches)) == len(texts)
+    assert len(recorder.batches) < len(texts)  # some of them arrived together
+
+
+def test_rows_come_back_in_the_order_of_the_texts():
+    texts = ["x" * (1 + n * 37 % 101) for n in range(300)]
+
+    rows = EncoderWorker(Recorder()).encode(texts)
+
+    assert np.allclose(rows, [expected(text) for text in texts], atol=1e-6)
+
+
+def test_recent_queries_are_remembered():
+    recorder = Recorder()
+    worker = EncoderWorker(recorder)
+
+    first = worker.encode_query("again")
+    second = worker.encode_queries(["again", "new", "again"])
+
+    assert np.array_equal(first, second[0]) and np.array_equal(first, second[2])
+    assert recorder.batches == [["again"], ["new"]]
+
+
+def test_a_query_overtakes_a_bulk_load():
+    recorder = Recorder()
+    worker = EncoderWorker(recorder)
+    started = threading.Event()
+    bulk = threading.Thread(
+        target=worker.encode, args=(["x" * 5] * 6400,), kwargs={"progress": lambda _: started.set()}
+    )
+    bulk.start()
+    started.wait(10)
+
+    worker.encode_query("urgent")
+
+    behind = len(recorder.batches)
+    bulk.join()
+    assert behind < len(recorder.batches)  # the load was still running
+    assert len(recorder.batches) == 101
+
+
+def test_a_fault_reaches_the_one_who_asked_and_the_worker_goes_on():
+    worker = EncoderWorker(Recorder())
+
+    with pytest.raises(RuntimeError, match="poison"):
+        worker.encode_query("poison")
+
+    assert np.allclose(worker.encode_query("fine"), expected("fine"), atol=1e-6)
+
+
+def test_progress_may_end_a_bulk_load():
+    def stop(done: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        EncoderWorker(Recorder()).encode(["a", "b"], progress=stop)
+
+
+def test_nothing_to_encode_gives_no_rows():
+    assert EncoderWorker(Recorder()).encode([]).shape == (0, 2)
+    assert EncoderWorker(Recorder()).encode_queries([]).shape == (0, 2)
+
+
+def test_random_rows_are_unit_fixed_and_almost_orthogonal():
+    rows = RandomEncoder(3).encode(["a", "b", "a"])
+
+    assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
+    assert np.array_equal(rows[0], rows[2])
+    assert abs(float(rows[0] @ rows[1])) < 0.25
+    assert not np.array_equal(rows[0], RandomEncoder(4).encode(["a"])[0])
+
+
+def test_the_circle_keeps_the_last_place_of_a_repeated_word():
+    rows = CircleEncoder().encode(["EL", "perro"])
+
+    last = len(TUTORIAL) - 1 - TUTORIAL[::-1].index("EL")
+    for row, place in zip(rows, (last, 1), strict=True):
+        angle = 2 * math.pi * place / 11
+        assert row.tolist() == pytest.approx([math.cos(angle), math.sin(angle)], abs=1e-6)
+
+
+def test_the_tutorials_weights_come_out_of_the_whole_product():
+    """Query PERRO over PERRO, TIENE, PELO, scores divided by 3."""
+    d = SoftDict({"PERRO": "DOG", "TIENE": "HAS", "PELO": "HAIR"}, encoder="circle", temperature=3)
+
+    answer = d.search("PERRO")
+
+    weights = {match.value: match.weight for match in answer.matches}
+    assert weights == pytest.approx(
+        {"DOG": 0.37996893, "HAS": 0.3603854, "HAIR": 0.25964567}, abs=1e-6
+    )
+    assert answer.value == "DOG"
+
+
+@pytest.mark.parametrize("spec", ["nothing", "st:", "builtin:x", "random:x", ""])
+def test_an_unknown_encoder_is_refused_by_name(spec):
+    with pytest.raises(InvalidRequest) as refused:
+        open_encoder(spec)
+
+    assert repr(spec) in str(refused.value) or "seed" in str(refused.value)
+
+
+def test_a_model_that_is_not_there_is_unavailable(tmp_path):
+    with pytest.raises(EncoderUnavailable, match="there is no folder"):
+        open_encoder(f"st:{tmp_path}/no-such-model")
+
+
+def test_one_encoder_per_name_and_process():
+    assert open_encoder("random:9") is open_encoder("random:9")
+
+
+def test_a_dictionary_may_bring_its_own_encoder():
+    d = SoftDict({"aa": 1, "bbb": 2}, encoder=Recorder(), temperature=0.01)
+
+    assert d.search("zzz").matches[0].key == "bbb"
+
+
+def test_vectors_of_another_encoder_are_refused_with_the_command_that_helps(tmp_path):
+    with SoftDict.open(tmp_path, encoder="random:1") as d:
+        d["a"] = 1
+        d._store.set_encoder(d.id, "random:2", "random:1", 384)
+    with SoftDict.open(tmp_path) as d:
+        with pytest.raises(EncoderMismatch, match="reencode dictionary") as refused:
+            d.search("a")
+        assert (refused.value.stored, refused.value.opened) == ("random:1", "random:2")
+        with pytest.raises(EncoderMismatch):
+            d["b"] = 2
+        assert dict(d) == {"a": 1}  # exact lookups need no encoder
+
+        d.reencode()
+
+        assert d.search("a").matches[0].score == pytest.approx(1, abs=1e-6)
+    with SoftDict.open(tmp_path) as d:
+        assert d.search("a").matches[0].score == pytest.approx(1, abs=1e-6)
+        assert d.describe().encoder == "random:2"

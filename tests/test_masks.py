@@ -1,0 +1,91 @@
+"""as_of: a causal mask over a dataset."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from index import SoftDict
+from index.errors import InvalidRequest
+from index.masks import AsOf, parse_as_of
+
+DAY = datetime(2026, 3, 1, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("given", "parsed"),
+    [
+        (None, None),
+        (3, AsOf(position=3)),
+        ("3", AsOf(position=3)),
+        (0, AsOf(position=0)),
+        ("2026-03-01T00:00:00", AsOf(moment=DAY)),
+        ("2026-03-01T00:00:00Z", AsOf(moment=DAY)),
+        ("2026-03-01T01:00:00+01:00", AsOf(moment=DAY)),
+        (datetime(2026, 3, 1, tzinfo=UTC), AsOf(moment=DAY)),
+        (datetime(2026, 3, 1), AsOf(moment=DAY)),  # a naive time is UTC
+    ],
+)
+def test_spellings(given, parsed):
+    assert parse_as_of(given) == parsed
+
+
+@pytest.mark.parametrize("given", ["2026-03-01", date(2026, 3, 1)])
+def test_a_date_takes_in_the_whole_day(given):
+    moment = parse_as_of(given).moment
+
+    assert DAY + 86_399.9 < moment < DAY + 86_400
+
+
+@pytest.mark.parametrize("given", ["", "tomorrow", -1, True, 1.5, "2026-13-01", [], "-3"])
+def test_refused_spellings(given):
+    with pytest.raises(InvalidRequest) as refused:
+        parse_as_of(given)
+
+    assert [fault.where for fault in refused.value.faults] == ["as_of"]
+
+
+def same_answer(masked, alone) -> None:
+    """The same to float32's precision: sums are taken in another order."""
+    assert [match.key for match in masked.matches] == [match.key for match in alone.matches]
+    for one, other in zip(masked.matches, alone.matches, strict=True):
+        assert one.weight == pytest.approx(other.weight, rel=1e-5)
+    assert masked.blend["value"].mean == pytest.approx(alone.blend["value"].mean, rel=1e-5)
+    assert masked.blend["value"].interval == alone.blend["value"].interval
+    assert masked.keys == alone.keys
+    assert masked.effective_keys == pytest.approx(alone.effective_keys, rel=1e-5)
+
+
+def test_a_mask_changes_weights_as_if_the_masked_keys_had_never_been_there():
+    everything = {f"key {i}": i for i in range(20)}
+    first = dict(list(everything.items())[:7])
+    d = SoftDict(everything, encoder="random", temperature=0.05)
+    alone = SoftDict(first, encoder="random", temperature=0.05)
+
+    same_answer(d.search("question", as_of=7), alone.search("question"))
+
+
+def test_position_counts_the_entries_that_are_there():
+    d = SoftDict({f"key {i}": i for i in range(6)}, encoder="random")
+    del d["key 1"]
+
+    answer = d.search("question", as_of=3)
+
+    assert {match.key for match in answer.matches} == {"key 0", "key 2", "key 3"}
+
+
+def test_a_moment_hides_what_arrived_later_and_an_update_keeps_its_arrival():
+    d = SoftDict({"old": 1}, encoder="random")
+    between = datetime.fromtimestamp(d.entry("old").arrived, UTC) + timedelta(milliseconds=1)
+    time.sleep(0.005)
+    d["new"] = 2
+    d["old"] = 3
+
+    answer = d.search("question", as_of=between)
+
+    assert [(match.key, match.value) for match in answer.matches] == [("old", 3)]
+    assert d.search("new", as_of=between, mode="exact").matches == ()
+    assert d.search("question", as_of=0).matches == ()
+    assert d.search("question", as_of=0).blend == {"value": None}

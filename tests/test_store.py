@@ -1,0 +1,234 @@
+"""Durability: what was acknowledged survives, and what failed leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from index import Catalog, LoadOptions, SoftDict
+from index.errors import (
+    BadRows,
+    DatasetExists,
+    InvalidRequest,
+    ReadOnlyStore,
+    StoreCorrupt,
+    StoreLocked,
+    UnknownDataset,
+)
+
+ROOT = Path(__file__).parents[1]
+OPTIONS = LoadOptions(format="csv")
+
+
+def python(code: str, *arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_the_database_is_in_wal_mode_with_full_synchronisation(tmp_path):
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        connection = d._store._connection
+
+        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+        assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
+
+
+def test_every_acknowledged_put_survives_kill_9(tmp_path):
+    with python(
+        "import sys\n"
+        "from index import SoftDict\n"
+        "d = SoftDict.open(sys.argv[1], encoder='random')\n"
+        "for i in range(10**6):\n"
+        "    d[f'key {i % 50}'] = i\n"
+        "    print(i, flush=True)\n",
+        tmp_path,
+    ) as writer:
+        acknowledged = -1
+        for line in writer.stdout:
+            acknowledged = int(line)
+            if acknowledged == 120:
+                os.kill(writer.pid, signal.SIGKILL)
+
+    with SoftDict.open(tmp_path) as d:
+        stored = dict(d)
+    assert acknowledged >= 120
+    # One more may have been committed and not yet printed.
+    assert max(stored.values()) in (acknowledged, acknowledged + 1)
+    for key, value in stored.items():
+        number = int(key.split()[1])
+        assert value % 50 == number
+        assert value > acknowledged - 50
+
+
+@pytest.mark.parametrize("attempt", range(6))
+def test_a_load_killed_at_any_moment_is_whole_or_not_there(tmp_path, attempt):
+    rows = "\n".join(f"key {i},{i}" for i in range(20_000))
+    (tmp_path / "table.csv").write_text("key,value\n" + rows)
+    with Catalog.open(tmp_path / "home") as catalog:
+        catalog.load("before", b"key,value\na,1\n", OPTIONS, encoder="random")
+    stop = [("ready", 0.05), ("reading", 0.0), ("encoding", 0.1), ("encoding", 0.9),
+            ("writing", 0.0), ("done", 0.0)][attempt]  # fmt: skip
+    phases = []
+    with python(
+        "import sys\n"
+        "from index import Catalog\n"
+        "catalog = Catalog.open(sys.argv[1] + '/home')\n"
+        "print('ready', flush=True)\n"
+        "say = lambda p: print(p.phase, flush=True)\n"
+        "catalog.load('big', sys.argv[1] + '/table.csv', encoder='random', progress=say)\n"
+        "print('done', flush=True)\n",
+        tmp_path,
+    ) as writer:
+        for line in writer.stdout:
+            phases.append(line.strip())
+            if phases[-1] == stop[0]:
+                time.sleep(stop[1] * random.random())
+                os.kill(writer.pid, signal.SIGKILL)
+                phases += writer.stdout.read().split()
+
+    with Catalog.open(tmp_path / "home") as catalog:
+        assert dict(catalog["before"]) == {"a": 1}
+        if "done" in phases:
+            assert "big" in catalog
+        if "big" in catalog:
+            assert len(catalog["big"]) == 20_000
+            assert catalog["big"]["key 19999"] == 19_999
+            assert catalog["big"].search("key 7").matches[0].value == 7
+    left = {path.name for path in (tmp_path / "home").iterdir()}
+    assert left <= {"softdict.db", "softdict.db-wal", "softdict.db-shm", "softdict.lock"}
+
+
+def test_a_failed_load_leaves_nothing(tmp_path):
+    with Catalog.open(tmp_path) as catalog:
+        with pytest.raises(BadRows, match="line 3"):
+            catalog.load("t", b"key,value\na,1\na,2\n", OPTIONS, encoder="random")
+
+        def stop(progress: object) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            catalog.load("t", b"key,value\na,1\n", OPTIONS, encoder="random", progress=stop)
+        assert list(catalog) == []
+        assert catalog._store.records() == []
+
+
+def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path):
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d["a"] = 1
+        with python(
+            "import sys\n"
+            "from index import Catalog\n"
+            "from index.errors import StoreLocked\n"
+            "try:\n"
+            "    Catalog.open(sys.argv[1])\n"
+            "except StoreLocked as fault:\n"
+            "    print(fault)\n"
+            "print(dict(Catalog.open(sys.argv[1], read_only=True)['dictionary']))\n",
+            tmp_path,
+        ) as second:
+            said, _ = second.communicate()
+
+        assert "is open for writing in another process" in said
+        assert "{'a': 1}" in said
+        with pytest.raises(StoreLocked):  # the same process twice would be as bad
+            SoftDict.open(tmp_path)
+    with SoftDict.open(tmp_path) as d:
+        assert d["a"] == 1
+
+
+def test_a_read_only_catalog_writes_nothing(tmp_path):
+    with pytest.raises(StoreCorrupt, match="there is no store"):
+        Catalog.open(tmp_path / "nowhere", read_only=True)
+    assert not (tmp_path / "nowhere").exists()
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d["a"] = 1
+    with Catalog.open(tmp_path, read_only=True) as catalog:
+        d = catalog["dictionary"]
+        for change in (
+            lambda: d.put("b", 2),
+            lambda: d.put("a", 2),
+            lambda: d.clear(),
+            lambda: d.set_temperature(0.2),
+            lambda: catalog.delete("dictionary"),
+            lambda: catalog.create("other"),
+        ):
+            with pytest.raises(ReadOnlyStore):
+                change()
+        assert dict(d) == {"a": 1}
+
+
+def test_a_stranger_s_file_is_refused(tmp_path):
+    (tmp_path / "garbage").mkdir()
+    (tmp_path / "garbage" / "softdict.db").write_bytes(b"not a database at all" * 100)
+    (tmp_path / "other").mkdir()
+    other = sqlite3.connect(tmp_path / "other" / "softdict.db")
+    other.execute("CREATE TABLE t (x)")
+    other.commit()
+    other.close()
+
+    for folder in ("garbage", "other"):
+        for _ in range(2):  # refused again: the lock was let go
+            with pytest.raises(StoreCorrupt):
+                Catalog.open(tmp_path / folder)
+
+
+def test_datasets_of_one_folder(tmp_path):
+    with Catalog.open(tmp_path) as catalog:
+        catalog.load("uno", b"clave,valor\na,1\nb,2\n", OPTIONS, encoder="random")
+        catalog.create("dos", encoder="random")["x"] = "y"
+        with pytest.raises(DatasetExists):
+            catalog.load("uno", b"key,value\na,1\n", OPTIONS)
+        with pytest.raises(DatasetExists):
+            catalog.create("dos")
+        report = catalog.load("uno", b"clave,valor\nb,5\nc,3\n", OPTIONS, if_exists="append")
+        assert report.loaded == 2
+        assert list(catalog) == ["uno", "dos"]
+    with Catalog.open(tmp_path) as catalog:
+        assert list(catalog) == ["uno", "dos"]
+        assert dict(catalog["uno"]) == {"a": 1, "b": 5, "c": 3}
+        assert catalog["uno"].key_column == "clave"
+        assert [column.name for column in catalog["uno"].columns] == ["valor"]
+
+        old = catalog["uno"]
+        catalog.load(
+            "uno", b"k,v\nz,9\n", LoadOptions(format="csv", key="k"), if_exists="replace",
+            encoder="random",
+        )  # fmt: skip
+        assert dict(catalog["uno"]) == {"z": 9}
+        with pytest.raises(UnknownDataset):
+            old["w"] = 1
+        catalog.delete("dos")
+        with pytest.raises(UnknownDataset, match="there are: uno"):
+            catalog["dos"]
+        assert list(catalog) == ["uno"]
+    with Catalog.open(tmp_path) as catalog:
+        assert {name: dict(d) for name, d in catalog.items()} == {"uno": {"z": 9}}
+
+
+def test_a_dry_run_types_everything_and_writes_nothing(tmp_path):
+    with Catalog.open(tmp_path) as catalog:
+        report = catalog.load("t", b"key;price\na;1,5\nb;2,5\n", OPTIONS, dry_run=True)
+
+        assert report.dry_run and report.loaded == 0 and report.rows == 2
+        assert report.preview == (("a", {"price": 1.5}), ("b", {"price": 2.5}))
+        assert [column.type for column in report.columns] == ["number"]
+        assert "t" not in catalog
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "../x", ".hidden", "x" * 101, "a b", "a\u0301", 3])
+def test_names_that_would_not_stand_well_in_an_address(tmp_path, name):
+    with Catalog.open(tmp_path) as catalog, pytest.raises(InvalidRequest) as refused:
+        catalog.create(name)
+    assert [fault.where for fault in refused.value.faults] == ["name"]

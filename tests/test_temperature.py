@@ -1,0 +1,159 @@
+"""Temperature: its spellings, the solved one and the fitted one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from index import SoftDict
+from index.errors import InvalidRequest
+from index.temperature import (
+    Targets,
+    effective_keys_temperature,
+    fit_temperature,
+    parse_temperature,
+)
+from tests import oracle
+
+
+@pytest.mark.parametrize(
+    ("given", "spelled"),
+    [
+        (0.1, "0.1"),
+        ("0.1", "0.1"),
+        (1, "1"),
+        (" .25 ", "0.25"),
+        ("sqrt_d", "sqrt_d"),
+        ("auto", "auto"),
+        ("effective_keys:5", "effective_keys:5"),
+        ("effective_keys:2.5", "effective_keys:2.5"),
+    ],
+)
+def test_spellings(given, spelled):
+    assert str(parse_temperature(given)) == spelled
+    assert parse_temperature(spelled) == parse_temperature(given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [0, -1, True, "", "hot", "nan", "inf", math.nan, math.inf, 1e-9, None, [], "effective_keys:0",
+     "effective_keys:", "effective_keys:x", "effective_keys:nan"],
+)  # fmt: skip
+def test_refused_spellings(given):
+    with pytest.raises(InvalidRequest) as refused:
+        parse_temperature(given)
+
+    assert [fault.where for fault in refused.value.faults] == ["temperature"]
+
+
+@given(
+    st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=40, unique=True),
+    st.floats(0.05, 0.95),
+)
+def test_solved_temperature_gives_the_wanted_effective_keys(scores, share):
+    ranked = sorted(scores, reverse=True)
+    if ranked[0] - ranked[1] < 0.01:  # ties for the best leave less than they count unreachable
+        scores.append(ranked[0] + 0.02)
+    wanted = 1.01 + share * (len(scores) - 1.02)
+
+    tau = effective_keys_temperature(np.array(scores, np.float32), wanted)
+
+    weights = oracle.softmax({str(i): float(s) for i, s in enumerate(scores)}, tau)
+    assert math.exp(oracle.entropy(weights)) == pytest.approx(wanted, rel=1e-2)
+
+
+def test_more_effective_keys_than_keys_is_the_flattest():
+    tau = effective_keys_temperature(np.array([0.1, 0.9], np.float32), 50)
+
+    assert tau == pytest.approx(1e3, rel=1e-3)
+
+
+def kernel_data(bandwidth: float, noise: float, seed: int = 0):
+    """Points on a line whose value varies smoothly; scores fall off as a Gaussian kernel.
+
+    With score = -(x - y)²/2 weights at temperature τ are a Gaussian kernel of variance τ.
+    """
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(0, 1, 300))
+    values = np.sin(2 * math.pi * x / bandwidth) + noise * rng.standard_normal(300)
+    scores = -((x[:, None] - x[None, :]) ** 2) / 2 * 100
+    return scores.astype(np.float32), values[:, None]
+
+
+def loo_error(scores, values, tau) -> float:
+    """Leave-one-out squared error by plain loops."""
+    total = 0.0
+    for i in range(len(values)):
+        weights = oracle.softmax(
+            {str(j): float(scores[i, j]) for j in range(len(values)) if j != i}, tau
+        )
+        predicted = oracle.mean(
+            weights, {str(j): float(values[j, 0]) for j in range(len(values)) if j != i}
+        )
+        total += (predicted - float(values[i, 0])) ** 2
+    return total
+
+
+def test_fit_finds_the_least_leave_one_out_error_of_numbers():
+    scores, values = kernel_data(bandwidth=1.0, noise=0.2)
+
+    tau = fit_temperature(scores, np.arange(300), [Targets(numbers=values)])
+
+    assert tau is not None
+    best = loo_error(scores, values, tau)
+    assert best <= loo_error(scores, values, tau * 1.6)
+    assert best <= loo_error(scores, values, tau / 1.6)
+
+
+def test_fit_of_labels_prefers_the_temperature_that_predicts_them():
+    scores, values = kernel_data(bandwidth=0.7, noise=0.6)
+    codes = (values[:, 0] > 0).astype(np.int32)
+
+    tau = fit_temperature(scores, np.arange(300), [Targets(codes=codes)])
+
+    assert tau is not None
+
+    def likelihood(t: float) -> float:
+        total = 0.0
+        for i in range(300):
+            weights = oracle.softmax({j: float(scores[i, j]) for j in range(300) if j != i}, t)
+            agreed = math.fsum(w for j, w in weights.items() if codes[j] == codes[i])
+            total += math.log(0.99 * agreed + 0.01 * float((codes == codes[i]).mean()))
+        return total
+
+    assert likelihood(tau) > likelihood(tau * 2)
+    assert likelihood(tau) > likelihood(tau / 2)
+
+
+def test_labels_that_the_nearest_key_always_knows_want_the_sharpest_temperature():
+    scores, values = kernel_data(bandwidth=1.0, noise=0.0)
+    codes = (values[:, 0] > 0).astype(np.int32)
+
+    assert fit_temperature(scores, np.arange(300), [Targets(codes=codes)]) == pytest.approx(0.01)
+
+
+def test_values_that_say_nothing_about_the_keys_are_not_fitted():
+    scores, _ = kernel_data(bandwidth=1.0, noise=0.0)
+    noise = np.random.default_rng(5).standard_normal((300, 1))
+
+    assert fit_temperature(scores, np.arange(300), [Targets(numbers=noise)]) is None
+
+
+def test_auto_is_fitted_where_there_is_enough_data_and_says_so():
+    rng = np.random.default_rng(0)
+    words = [f"word {i}" for i in range(80)]
+    d = SoftDict({word: float(rng.standard_normal()) for word in words}, encoder="random")
+
+    assert d.describe().temperature_source == "encoder"  # random keys say nothing of values
+    assert d.search("word 3").temperature == pytest.approx(0.1)
+    d.set_temperature(0.3)
+    assert d.search("word 3").temperature_source == "setting"
+    assert d.search("word 3", temperature=0.2).temperature_source == "given"
+    assert d.search("word 3", temperature="sqrt_d").temperature == pytest.approx(math.sqrt(384))
+    solved = d.search("word 3", temperature="effective_keys:7")
+    assert solved.effective_keys == pytest.approx(7, rel=1e-3)
+    assert solved.temperature_source == "effective_keys"

@@ -1,0 +1,163 @@
+"""Blends of typed values, against plain loops."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from index.answers import Column
+from index.errors import InvalidRequest
+from index.values import LabelTable, blend_column, check_columns, pack, unpack, weighted_quantiles
+from tests import oracle
+
+NUMBER = Column("n", "number")
+VECTOR = Column("v", "vector", 3)
+CATEGORY = Column("c", "category")
+TEXT = Column("t", "text")
+
+weights_of = st.lists(st.integers(0, 100), min_size=1, max_size=12).filter(sum)
+
+
+def blend(column, values, weights, **options):
+    table = LabelTable()
+    shares = np.array(weights, float) / sum(weights)
+    return blend_column(column, pack(column, values, table), shares, table, **options)
+
+
+def test_hand_weights_of_the_tutorial_give_eight():
+    made = blend(NUMBER, [7, 10, 8, 5], [0.30, 0.30, 0.30, 0.10])
+
+    assert made.mean == pytest.approx(8.0)
+    assert made.sd == pytest.approx(math.sqrt(0.3 * 1 + 0.3 * 4 + 0.3 * 0 + 0.1 * 9))
+    assert made.median == 8
+    assert made.interval == (5, 10)
+    assert made.known == 1.0
+
+
+@given(weights=weights_of, data=st.data())
+def test_numbers_agree_with_plain_loops(weights, data):
+    numbers = st.one_of(st.none(), st.floats(-1e6, 1e6))
+    values = data.draw(st.lists(numbers, min_size=len(weights), max_size=len(weights)))
+
+    made = blend(NUMBER, values, weights)
+
+    total = sum(weights)
+    by_key = {str(i): w / total for i, w in enumerate(weights)}
+    known = {str(i): v for i, v in enumerate(values) if v is not None}
+    mass = math.fsum(by_key[key] for key in known)
+    if mass == 0:
+        assert made is None
+        return
+    mean = oracle.mean(by_key, known)
+    square = math.fsum(by_key[key] * (v - mean) ** 2 for key, v in known.items()) / mass
+    assert made.known == pytest.approx(mass)
+    assert made.mean == pytest.approx(mean, rel=1e-9, abs=1e-6)
+    assert made.sd == pytest.approx(math.sqrt(square), rel=1e-6, abs=1e-4)
+    shares = {key: by_key[key] for key in known}
+    assert made.median == oracle.quantile(shares, known, 0.5)
+    assert made.interval == tuple(oracle.quantile(shares, known, p) for p in (0.05, 0.95))
+
+
+@given(weights=weights_of, data=st.data())
+def test_labels_agree_with_plain_loops(weights, data):
+    labels = st.one_of(st.none(), st.sampled_from(["a", "b", "á", ""]))
+    values = data.draw(st.lists(labels, min_size=len(weights), max_size=len(weights)))
+
+    made = blend(CATEGORY, values, weights)
+
+    shares: dict[str, float] = defaultdict(float)
+    for value, weight in zip(values, weights, strict=True):
+        if value is not None:
+            shares[value] += weight
+    known = sum(shares.values())
+    if known == 0:
+        assert made is None
+        return
+    assert made.known == pytest.approx(known / sum(weights))
+    assert dict(made.distribution) == pytest.approx(
+        {label: share / known for label, share in shares.items() if share}
+    )
+    assert made.probability == pytest.approx(max(shares.values()) / known)
+    assert shares[made.value] == max(shares.values())
+    assert made.rest == 0.0
+
+
+def test_labels_beyond_those_listed_are_the_rest():
+    made = blend(TEXT, ["a", "b", "c", "d"], [4, 3, 2, 1], listed=2)
+
+    assert made.distribution == (("a", pytest.approx(0.4)), ("b", pytest.approx(0.3)))
+    assert made.rest == pytest.approx(0.3)
+    assert made.type == "text"
+
+
+def test_vectors_blend_component_by_component():
+    made = blend(VECTOR, [(0, 0, 255), None, (0, 255, 0)], [1, 2, 1])
+
+    assert made.mean == pytest.approx((0, 127.5, 127.5))
+    assert made.sd == pytest.approx(math.sqrt(2 * 127.5**2))
+    assert made.known == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("column", [NUMBER, VECTOR, CATEGORY, TEXT])
+def test_no_value_anywhere_blends_to_nothing(column):
+    assert blend(column, [None, None], [1, 1]) is None
+    table = LabelTable()
+    assert blend_column(column, pack(column, [], table), np.zeros(0), table) is None
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        (NUMBER, 7),
+        (NUMBER, 0.1),
+        (NUMBER, -(2**53)),
+        (NUMBER, 1e300),
+        (NUMBER, None),
+        (VECTOR, (1, 0.5, -3)),
+        (VECTOR, (0, 0, 0)),
+        (VECTOR, None),
+        (CATEGORY, ""),
+        (TEXT, "año"),
+        (TEXT, None),
+    ],
+)
+def test_a_value_comes_back_as_it_went_in(column, value):
+    table = LabelTable()
+
+    assert unpack(column, pack(column, ["x"] * 0 + [value], table), 0, table) == value
+
+
+def test_whole_numbers_come_back_as_ints():
+    table = LabelTable()
+    array = pack(NUMBER, [7.0, 7.5], table)
+
+    assert [type(unpack(NUMBER, array, row, table)) for row in (0, 1)] == [int, float]
+
+
+def test_quantiles_need_no_interpolation():
+    values = np.array([1.0, 2.0, 3.0, 4.0])
+    weights = np.array([0.25, 0.25, 0.25, 0.25])
+
+    assert weighted_quantiles(values, weights, (0.25, 0.26, 0.75, 1.0)) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("columns", "where"),
+    [
+        ([Column("a", "number"), Column("a", "text")], "columns"),
+        ([Column(" ", "number")], "columns"),
+        ([Column("a", "colour")], "columns.a"),
+        ([Column("a", "vector")], "columns.a"),
+        ([Column("a", "number", 3)], "columns.a"),
+    ],
+)
+def test_impossible_columns_are_refused(columns, where):
+    with pytest.raises(InvalidRequest) as refused:
+        check_columns(columns)
+
+    assert [fault.where for fault in refused.value.faults] == [where]
