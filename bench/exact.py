@@ -90,7 +90,7 @@ def main() -> None:
     given = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {faiss.omp_get_max_threads()} threads")
     print(
-        "| keys | queries | product | softdict | FAISS flat | softdict / product | FAISS / product |"
+        "| keys | queries | product | softdict | FAISS flat | softdict/product | FAISS/product |"
     )
     print("|---|---|---|---|---|---|---|")
     for count in given.sizes:

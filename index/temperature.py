@@ -172,11 +172,13 @@ def _gaussian(weights: Scores, probes: NDArray[np.int64], numbers: NDArray[np.fl
     """Log likelihood of the probes' numbers, one variance profiled out."""
     there = np.asarray(~np.isnan(numbers).any(axis=1))
     asked = there[probes]
+    if not asked.any():
+        return 0.0
     known = weights[asked][:, there]
     mass = known.sum(axis=1, keepdims=True)
     predicted = (known @ numbers[there]) / np.maximum(mass, 1e-12)
     errors = ((numbers[probes[asked]] - predicted) ** 2).mean()
-    count = int(asked.sum()) * numbers.shape[1]
+    count: int = np.count_nonzero(asked) * numbers.shape[1]
     return -0.5 * count * math.log(max(float(errors), 1e-12))
 
 

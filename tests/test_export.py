@@ -43,7 +43,7 @@ tables = st.lists(entries, min_size=1, unique_by=lambda entry: entry.key)
 
 
 def written(fmt: str, rows: Sequence[Entry], columns: Sequence[Column] = COLUMNS) -> bytes:
-    return b"".join(write_table(fmt, "palabra", columns, rows))  # type: ignore[arg-type]
+    return b"".join(write_table(fmt, "palabra", columns, rows))
 
 
 def read(fmt: str, content: bytes, **columns: str) -> tuple[tuple[Column, ...], list[Entry]]:
@@ -147,7 +147,7 @@ def many() -> Iterator[Entry]:
 def test_entries_are_written_in_blocks_and_in_order(fmt: str) -> None:
     columns = (Column("número", "number"),)
 
-    blocks = list(write_table(fmt, "palabra", columns, many()))  # type: ignore[arg-type]
+    blocks = list(write_table(fmt, "palabra", columns, many()))
 
     assert len([block for block in blocks if block]) >= 3
     _, got = read(fmt, b"".join(blocks))

@@ -11,7 +11,7 @@ import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -266,7 +266,7 @@ def test_a_file_half_utf8_and_half_latin1_is_refused_with_both_lines() -> None:
 
 
 def test_late_latin1_after_plain_ascii_is_read() -> None:
-    content = b"".join(b"perro %d;1\n" % n for n in range(200_000)) + "niño;1\n".encode("cp1252")
+    content = b"".join(b"perro %d;1\n" % n for n in range(60_000)) + "niño;1\n".encode("cp1252")
 
     with read_table(content) as table:
         assert table.detected["encoding"] == "cp1252"
@@ -280,6 +280,8 @@ def test_late_latin1_after_plain_ascii_is_read() -> None:
         ("a;1,5\nb;2,25\n", [("a", (1.5,)), ("b", (2.25,))]),
         ("key|v\nb|z; w\nc|3, 4\n", [("b", ("z; w",)), ("c", ("3, 4",))]),
         ("a\tx, y\nb\tz, w\n", [("b", ("z, w",))]),
+        ("hola, tú;1,5\nadiós, yo;2,5\n", [("hola, tú", (1.5,)), ("adiós, yo", (2.5,))]),
+        ("hola, tú, él;5\n", [("hola, tú, él", (5,))]),
         ("perro\ngato\n", [("perro", ()), ("gato", ())]),
         ("perro\n", [("perro", ())]),
         ("perro,5\n", [("perro", (5,))]),
@@ -770,7 +772,11 @@ def test_policies_agree_with_a_plain_dict(rows: list[tuple[str, int]], policy: A
     seen: dict[str, list[int]] = {}
     for key, value in rows:
         seen.setdefault(key, []).append(value)
-    merge = {"first": lambda v: v[0], "last": lambda v: v[-1], "mean": lambda v: sum(v) / len(v)}
+    merge: dict[str, Callable[[list[int]], float]] = {
+        "first": lambda v: v[0],
+        "last": lambda v: v[-1],
+        "mean": lambda v: sum(v) / len(v),
+    }
 
     with read_table(json.dumps(rows).encode(), LoadOptions(duplicates=policy)) as table:
         got = list(table)
@@ -797,6 +803,12 @@ def test_lines_are_right_after_cells_of_several_lines() -> None:
         assert list(table) == [("a\nb\nc", (1,)), ("i", (2,))]
         assert (table.rows, table.entries, table.bad_row_count) == (5, 2, 3)
         assert [row.line for row in table.bad_rows] == [5, 7, 9]
+
+
+def test_lines_count_the_one_that_names_the_separator() -> None:
+    assert list(bad_rows("sep=;\nkey;v\na;1\nb\n")) == [
+        BadRow(4, "1 cell, where the header has 2 (delimiter ';')")
+    ]
 
 
 def test_a_hundred_bad_rows_are_kept_and_all_are_counted() -> None:
@@ -882,6 +894,16 @@ def test_more_rows_than_allowed_are_refused_and_as_many_are_not() -> None:
         read_table(b"a,1\nb,2\n", LoadOptions(max_rows=1))
 
 
+def test_a_json_document_too_large_to_hold_is_sent_to_json_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("index.loading.json_rows.LARGEST_JSON", 20)
+
+    assert load('{"a": 1, "bbbbb": 2}') == [("a", (1,)), ("bbbbb", (2,))]
+    with pytest.raises(UnreadableSource, match="more than 20 characters; convert it to JSON Lines"):
+        read_table(b'{"a": 1, "bbbbb": 2} ')
+
+
 def test_more_columns_than_any_table_has_are_refused() -> None:
     with pytest.raises(UnreadableSource, match="more than 1,000 columns"):
         read_table(json.dumps([{f"c{n}": 1 for n in range(1_001)}]).encode())
@@ -906,7 +928,7 @@ def test_every_wrong_option_is_named_at_once() -> None:
     }
     with pytest.raises(InvalidRequest) as caught:
         read_table(b"a,1\n", LoadOptions(**options))
-    assert Counter(fault.where for fault in caught.value.faults) == Counter(options)
+    assert Counter(fault.where for fault in caught.value.faults) == Counter([*options])
 
 
 def test_columns_that_are_not_there_are_named_with_those_that_are() -> None:

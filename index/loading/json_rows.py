@@ -13,7 +13,7 @@ from index.loading.rows import BARE, KEYED, Reader, Row
 from index.loading.sources import Source
 from index.loading.text import bounded_lines, find_encoding, open_text
 
-LARGEST_JSON = 1 << 30  # characters of one document, whose text is held while it is read
+LARGEST_JSON = 1 << 28  # characters of one document, whose text is held while it is read
 
 
 class JsonLinesReader(Reader):
@@ -62,7 +62,9 @@ class JsonReader(Reader):
         with open_text(self._source, self._encoding) as opened:
             text = opened.read(LARGEST_JSON + 1)
         if len(text) > LARGEST_JSON:
-            raise UnreadableSource(f"{name} is JSON of more than 1 GiB; convert it to JSON Lines")
+            raise UnreadableSource(
+                f"{name} is JSON of more than {LARGEST_JSON:,} characters; convert it to JSON Lines"
+            )
         try:
             yield from self._entries(text)
         except RecursionError:
