@@ -88,14 +88,16 @@ def test_every_runtime_requirement_is_imported() -> None:
     assert set(pins("requirements.txt")) - packages_imported_by("index", "service") == CHOSEN
 
 
-def test_every_import_of_the_tests_and_benchmarks_is_a_requirement() -> None:
-    allowed = {
-        **pins("requirements.txt"),
-        **pins("requirements-dev.txt"),
-        **pins("constraints.txt"),
-    }
+@pytest.mark.parametrize(
+    ("folder", "more"), [("tests", ()), ("bench", ("training/requirements.txt",))]
+)
+def test_every_import_beside_the_product_is_a_requirement(
+    folder: str, more: tuple[str, ...]
+) -> None:
+    files = ("requirements.txt", "requirements-dev.txt", *more)
+    allowed = {package for name in files for package in pins(name)}
 
-    assert packages_imported_by("tests", "bench") - set(allowed) == set()
+    assert packages_imported_by(folder) - allowed == set()
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt", "constraints.txt"])
