@@ -1,0 +1,186 @@
+"""``/search`` from end to end, beside a trivial JSON route of the same server.
+
+    python bench/service.py [--requests 400] [--rounds 7]
+
+A real service on its bundled datasets is asked over loopback, on connections that stay open, by
+1 client and by 16. In every round each kind of request is sent the same number of times, in turn:
+``/healthz`` (the trivial route: what server, parsing and client cost by themselves), a question
+that was asked before (its vector is remembered), and one that is new (the encoder runs), both of
+the 949 colours. A ratio is the median over rounds of a kind's requests per second to the trivial
+route's in the same round, with the least and the greatest. Client and server share the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import platform
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+ROOT = Path(__file__).resolve().parents[1]
+CLIENTS = (1, 16)
+WORDS = ("tropical", "wet", "old", "bright", "pale", "deep"), ("sea", "sand", "wine", "moss", "sky")
+Target = Callable[[], str]
+
+
+class Client:
+    """One connection that stays open."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._socket = socket.create_connection((host, port), timeout=60)
+        self._head = f" HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n"
+
+    def ask(self, target: str) -> float:
+        """Send one GET, read the whole answer, and return the seconds it took."""
+        start = time.perf_counter()
+        self._socket.sendall(f"GET {target}{self._head}".encode())
+        received = bytearray()
+        while (end := received.find(b"\r\n\r\n")) < 0:
+            received += self._more()
+        length = re.search(rb"Content-Length: (\d+)", received)
+        if length is None or not received.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(received.decode())
+        while len(received) < end + 4 + int(length[1]):
+            received += self._more()
+        return time.perf_counter() - start
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _more(self) -> bytes:
+        if not (block := self._socket.recv(65536)):
+            raise ConnectionError("the service closed the connection")
+        return block
+
+
+def hammer(
+    address: tuple[str, int], target: Target, clients: int, requests: int
+) -> tuple[list[float], float]:
+    """Send ``requests`` in all; return each one's seconds, and requests per second."""
+    took: list[float] = []
+    connections = [Client(*address) for _ in range(clients)]
+
+    def work(client: Client) -> None:
+        took.extend([client.ask(target()) for _ in range(requests // clients)])
+
+    threads = [threading.Thread(target=work, args=[client]) for client in connections]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    elapsed = time.perf_counter() - start
+    for client in connections:
+        client.close()
+    return took, len(took) / elapsed
+
+
+@contextmanager
+def service() -> Iterator[tuple[str, int]]:
+    """Run a service on its bundled datasets until the block ends."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("SOFTDICT_")}
+    with tempfile.TemporaryDirectory() as home:
+        env = {**kept, "SOFTDICT_HOME": home, "SOFTDICT_PORT": "0", "SOFTDICT_THREADS": "16"}
+        command = [sys.executable, "-m", "service", "serve"]
+        with subprocess.Popen(
+            command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stderr is not None
+            lines = iter(process.stderr)
+            told = next(line for line in lines if "listens on" in line)
+            drain = threading.Thread(target=lambda: list(lines))
+            drain.start()
+            address = urlsplit(told.split()[-1])
+            assert address.hostname and address.port
+            try:
+                wait_until_ready(address.hostname, address.port)
+                yield address.hostname, address.port
+            finally:
+                process.terminate()
+                drain.join()
+
+
+def wait_until_ready(host: str, port: int) -> None:
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            Client(host, port).ask("/readyz")
+            return
+        except RuntimeError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def kinds() -> dict[str, Target]:
+    numbers = itertools.count()
+    lock = threading.Lock()
+
+    def new() -> str:
+        with lock:
+            number = next(numbers)
+        first, second = (
+            words[number // step % len(words)] for words, step in zip(WORDS, (1, 6), strict=True)
+        )
+        return search(f"{first} {second} {number}")
+
+    return {
+        "/healthz": lambda: "/healthz",
+        "/search, asked before": lambda: search("tropical sea"),
+        "/search, new": new,
+    }
+
+
+def search(question: str) -> str:
+    return f"/search?dataset=colores&q={quote(question)}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--requests", type=int, default=400, help="of each kind in each round")
+    parser.add_argument("--rounds", type=int, default=7)
+    given = parser.parse_args()
+    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores")
+    print("| request | clients | p50 | p99 | requests/s | of the trivial route's |")
+    print("|---|---|---|---|---|---|")
+    with service() as address:
+        for clients in CLIENTS:
+            compare(address, clients, given.requests, given.rounds)
+
+
+def compare(address: tuple[str, int], clients: int, requests: int, rounds: int) -> None:
+    took: dict[str, list[float]] = {name: [] for name in kinds()}
+    rates: dict[str, list[float]] = {name: [] for name in kinds()}
+    targets = kinds()
+    for target in targets.values():
+        hammer(address, target, clients, max(clients, 20))
+    for _ in range(rounds):
+        for name, target in targets.items():
+            seconds, rate = hammer(address, target, clients, requests)
+            took[name] += seconds
+            rates[name].append(rate)
+    for name in targets:
+        cuts = statistics.quantiles(took[name], n=100)
+        ratios = [rate / base for rate, base in zip(rates[name], rates["/healthz"], strict=True)]
+        print(
+            f"| {name} | {clients} | {cuts[49] * 1e3:.2f} ms | {cuts[98] * 1e3:.2f} ms "
+            f"| {statistics.median(rates[name]):,.0f} | {statistics.median(ratios):.2f} "
+            f"({min(ratios):.2f}-{max(ratios):.2f}) |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

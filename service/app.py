@@ -1,0 +1,58 @@
+"""The application: one factory that puts settings, catalog, guard, problems and views together."""
+
+from __future__ import annotations
+
+from flask_openapi3 import Info
+from werkzeug.routing import BaseConverter
+
+from index.catalog import Catalog
+
+from . import __version__, answers, datasets, entries, guard, jobs, pages, problems
+from .requests import Api
+from .runtime import Runtime
+from .settings import Settings
+
+GROUPS = (answers.routes, datasets.routes, entries.routes, jobs.routes, pages.routes)
+ABOUT = """A dictionary that answers by meaning: every key counts in proportion to how well it fits.
+
+Errors are problems (RFC 9457), with every fault of the request in `errors`. Numbers are finite.
+"""
+FORM_OVERHEAD = 2**20  # bytes: what a form adds around its file
+
+
+class KeyConverter(BaseConverter):
+    """Any key at all as the rest of a path: slashes, even leading ones, line ends, nothing."""
+
+    regex = r"[\s\S]*"
+    part_isolating = False
+
+
+def create_app(settings: Settings, catalog: Catalog | None = None) -> Api:
+    """Make the application. It owns ``catalog``, or opens that of ``settings.home``.
+
+    Raises
+    ------
+    StoreLocked, StoreCorrupt
+        If the store cannot be opened for writing.
+    """
+    app = Api(
+        "service",
+        info=Info(title="softdict", version=__version__, description=ABOUT),
+        doc_ui=False,
+        static_folder=pages.PAGE,
+        static_url_path="/page",
+        validation_error_model=problems.ProblemOut,
+    )
+    app.extensions["softdict"] = Runtime(settings, catalog)
+    app.json.ensure_ascii = False  # type: ignore[attr-defined]
+    app.json.sort_keys = False  # type: ignore[attr-defined]
+    app.config["MAX_CONTENT_LENGTH"] = settings.max_upload + FORM_OVERHEAD
+    app.url_map.converters["key"] = KeyConverter
+    app.url_map.merge_slashes = False
+    guard.install(app, settings)
+    problems.install(app)
+    for group in GROUPS:
+        app.register_api(group)
+    app.register_blueprint(pages.pages)
+    app.api_doc["components"].pop("securitySchemes")  # there are none, which null does not say
+    return app

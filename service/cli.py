@@ -1,0 +1,379 @@
+"""The command line. What asks opens the store read-only, beside a running service or not.
+
+Exit codes: 0 done, 1 softdict refused (the message is on stderr, with ``--json`` as a problem),
+2 the command itself is wrong. Nothing heavy is imported until a command needs it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import __version__
+from .printed import Bars, answer_lines, blend_lines, dumped, load_lines, show, values_line
+from .settings import Settings, SettingsError, load_settings, source, variable
+
+if TYPE_CHECKING:
+    from index.catalog import Catalog
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+dataset_option = click.option("--dataset", help="Dataset to ask; the first one if left out.")
+temperature_option = click.option(
+    "--temperature", help="A number, auto, sqrt_d or effective_keys:N."
+)
+as_of_option = click.option("--as-of", help="Only the first N entries, or those there by a time.")
+k_option = click.option("-k", default=10, show_default=True, help="Matches to show.")
+
+
+def _flag(name: str) -> Callable[[Any], Any]:
+    """Make a command line flag of a setting."""
+    field = Settings.model_fields[name]
+    default = ",".join(field.default) if isinstance(field.default, tuple) else field.default
+    return click.option(
+        f"--{name.replace('_', '-')}",
+        name,
+        default=None,
+        metavar=type(default).__name__.upper() if isinstance(default, int) else "TEXT",
+        help=f"{field.description}  [{variable(name)}={default}]",
+    )
+
+
+def _flags(*names: str) -> Callable[[Any], Any]:
+    def decorate(command: Any) -> Any:
+        for name in reversed(names):
+            command = _flag(name)(command)
+        return command
+
+    return decorate
+
+
+home_option = _flags("home")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="softdict")
+def main() -> None:
+    """softdict: a dictionary that answers by meaning."""
+
+
+@main.command()
+@_flags(*Settings.model_fields)
+def serve(**flags: Any) -> None:
+    """Serve the store over HTTP, with its page at /."""
+    settings = _settings(flags)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for ours in ("index", "service"):
+        logging.getLogger(ours).setLevel(settings.log_level.upper())
+    with _refusals(False):
+        from .server import serve as run
+
+        run(settings, lambda address: click.echo(f"softdict listens on {address}", err=True))
+
+
+@main.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--name", required=True, help="Name of the dataset.")
+@click.option("--key", help="Column that holds the keys.")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NAME=TYPE",
+    help="Type of a column: number, vector, category, text or skip.",
+)
+@click.option("--format", type=click.Choice(["csv", "tsv", "json", "jsonl", "parquet"]))
+@click.option("--delimiter", help="Of CSV.")
+@click.option("--header/--no-header", default=None, help="Whether the first line names columns.")
+@click.option("--encoding", help="Of text, such as utf-8 or latin-1.")
+@click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True)
+@click.option(
+    "--duplicates",
+    type=click.Choice(["error", "first", "last", "mean"]),
+    default="error",
+    show_default=True,
+)
+@click.option(
+    "--if-exists",
+    type=click.Choice(["error", "replace", "append"]),
+    default="error",
+    show_default=True,
+)
+@temperature_option
+@click.option("--dry-run", is_flag=True, help="Say what would be loaded, and write nothing.")
+@_flags("home", "encoder", "max_rows", "max_key")
+@as_json
+def load(
+    file: Path,
+    name: str,
+    columns: tuple[str, ...],
+    temperature: str | None,
+    if_exists: Any,
+    dry_run: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Load FILE (CSV, TSV, JSON, JSON Lines, Parquet) as a dataset."""
+    flags = {flag: given.pop(flag) for flag in ("home", "encoder", "max_rows", "max_key")}
+    settings = _settings(flags)
+    types = dict(_column(each) for each in columns)
+    with _opened(settings, as_json, write=True) as catalog:
+        from index.loading import LoadOptions
+
+        from .outgoing import LoadOut
+
+        options = LoadOptions(
+            columns=types, max_rows=settings.max_rows, max_key_length=settings.max_key, **given
+        )
+        with Bars() as bars:
+            report = catalog.load(
+                name,
+                file,
+                options,
+                if_exists=if_exists,
+                encoder=settings.encoder,
+                temperature=temperature or "auto",
+                dry_run=dry_run,
+                progress=bars,
+            )
+        show(LoadOut.of(report), as_json, load_lines)
+
+
+@main.command()
+@click.argument("query")
+@dataset_option
+@k_option
+@temperature_option
+@click.option("--mode", type=click.Choice(["soft", "exact"]), default="soft", show_default=True)
+@as_of_option
+@click.option("--explain", is_flag=True, help="Add every step, with its numbers (with --json).")
+@home_option
+@as_json
+def search(
+    query: str, dataset: str | None, home: str | None, as_json: bool, mode: Any, **asked: Any
+) -> None:
+    """Ask a dataset by meaning."""
+    with _opened(_settings({"home": home}), as_json) as catalog:
+        from .outgoing import AnswerOut
+
+        answer = _chosen(catalog, dataset).search(query, mode=mode, **asked)
+        show(AnswerOut.of(answer), as_json, lambda _: answer_lines(answer))
+
+
+@main.command()
+@click.argument("query")
+@dataset_option
+@click.option(
+    "--weight",
+    "weights",
+    multiple=True,
+    metavar="KEY=WEIGHT",
+    help="A weight chosen by hand; give one for each key that counts.",
+)
+@k_option
+@temperature_option
+@as_of_option
+@home_option
+@as_json
+def compare(
+    query: str,
+    dataset: str | None,
+    weights: tuple[str, ...],
+    home: str | None,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Ask an exact dictionary and attention the same question."""
+    by_hand = dict(_weight(each) for each in weights) or None
+    with _opened(_settings({"home": home}), as_json) as catalog:
+        from .outgoing import ComparisonOut
+
+        found = _chosen(catalog, dataset).compare(query, weights=by_hand, **asked)
+
+        def lines(_: Any) -> Iterator[str]:
+            yield f"exact: {values_line(found.exact.values)}"
+            yield from answer_lines(found.soft)
+            if found.manual is not None:
+                yield from (f"by hand: {line}" for line in blend_lines(found.manual.blend))
+            yield from found.differences
+
+        show(ComparisonOut.of(found), as_json, lines)
+
+
+@main.command()
+@home_option
+@as_json
+def datasets(home: str | None, as_json: bool) -> None:
+    """List the datasets."""
+    with _opened(_settings({"home": home}), as_json) as catalog:
+        from .outgoing import DatasetOut, DatasetsOut
+
+        def lines(shown: DatasetsOut) -> Iterator[str]:
+            for each in shown.datasets:
+                types = ", ".join(f"{column.name} ({column.type})" for column in each.columns)
+                yield f"{each.name}  {each.entries:,} entries  {types}  {each.encoder}"
+
+        found = [DatasetOut.of(each.describe()) for each in catalog.values()]
+        show(DatasetsOut(datasets=found), as_json, lines)
+
+
+@main.command()
+@click.argument("name")
+@click.option(
+    "--format", type=click.Choice(["csv", "jsonl", "parquet"]), default="csv", show_default=True
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write; the standard output if left out.",
+)
+@home_option
+@as_json
+def export(name: str, format: Any, output: Path | None, home: str | None, as_json: bool) -> None:
+    """Write a dataset as CSV, JSON Lines or Parquet (--json prints JSON Lines)."""
+    with _opened(_settings({"home": home}), as_json) as catalog:
+        blocks = catalog[name].export("jsonl" if as_json else format)
+        if output is None:
+            for block in blocks:
+                sys.stdout.buffer.write(block)
+            sys.stdout.buffer.flush()
+        else:
+            _write(output, blocks)
+
+
+@main.command()
+@click.argument("name")
+@_flags("home", "encoder")
+@as_json
+def reencode(name: str, as_json: bool, **flags: Any) -> None:
+    """Compute a dataset's vectors anew, with the encoder of the settings."""
+    settings = _settings(flags)
+    with _opened(settings, as_json, write=True) as catalog:
+        from .outgoing import DatasetOut
+
+        with Bars() as bars:
+            catalog[name].reencode(settings.encoder, progress=bars)
+        found = DatasetOut.of(catalog[name].describe())
+        show(found, as_json, lambda _: iter([f"{name} is encoded by {found.encoder}"]))
+
+
+@main.command()
+@click.argument("name")
+@home_option
+@as_json
+def delete(name: str, home: str | None, as_json: bool) -> None:
+    """Delete a dataset with everything in it."""
+    with _opened(_settings({"home": home}), as_json, write=True) as catalog:
+        catalog.delete(name)
+        click.echo(dumped({"deleted": name}) if as_json else f"deleted {name}")
+
+
+@main.command(name="settings")
+@_flags(*Settings.model_fields)
+@as_json
+def settings_(as_json: bool, **flags: Any) -> None:
+    """Print every setting: its value, where it came from, and what it does."""
+    values = _settings(flags).model_dump(mode="json")
+    rows = [
+        {
+            "name": name,
+            "value": values[name],
+            "source": source(name, flags),
+            "variable": variable(name),
+            "flag": f"--{name.replace('_', '-')}",
+            "help": field.description,
+        }
+        for name, field in Settings.model_fields.items()
+    ]
+    if as_json:
+        click.echo(dumped(rows))
+        return
+    for row in rows:
+        value = ",".join(row["value"]) if isinstance(row["value"], list) else row["value"]
+        click.echo(f"{row['variable']}={value}  ({row['source']})\n    {row['help']}")
+
+
+# -- around the commands -----------------------------------------------------------------------
+
+
+def _settings(flags: dict[str, Any]) -> Settings:
+    try:
+        return load_settings(flags)
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from None
+
+
+@contextmanager
+def _refusals(as_json: bool) -> Iterator[None]:
+    """End with code 1 and the message where softdict refuses; say nothing of a closed pipe."""
+    from index.errors import SoftDictError
+
+    try:
+        yield
+    except SoftDictError as error:
+        if as_json:
+            from .problems import describe
+
+            click.echo(describe(error).model_dump_json(exclude_unset=True), err=True)
+        else:
+            click.echo(f"softdict: {error}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        # Python would fail once more as it flushes on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+@contextmanager
+def _opened(settings: Settings, as_json: bool, *, write: bool = False) -> Iterator[Catalog]:
+    with _refusals(as_json):
+        from index.catalog import Catalog
+
+        with Catalog.open(settings.home, read_only=not write) as catalog:
+            yield catalog
+
+
+def _chosen(catalog: Catalog, name: str | None) -> Any:
+    from .errors import NoDatasets
+
+    first = name or next(iter(catalog), None)
+    if first is None:
+        raise NoDatasets
+    return catalog[first]
+
+
+def _column(given: str) -> tuple[str, str]:
+    name, equals, kind = given.rpartition("=")
+    if not equals or kind not in ("number", "vector", "category", "text", "skip"):
+        raise click.UsageError(
+            f"--column {given}: write NAME=TYPE, a type being number, vector, category, text, skip"
+        )
+    return name, kind
+
+
+def _weight(given: str) -> tuple[str, float]:
+    key, equals, weight = given.rpartition("=")
+    try:
+        return (key, float(weight)) if equals else (given, float("nan"))
+    except ValueError:
+        raise click.UsageError(f"--weight {given}: write KEY=WEIGHT, as in perro=0.1") from None
+
+
+def _write(output: Path, blocks: Iterator[bytes]) -> None:
+    """Write a whole file or none: a half-written export must not pass for one."""
+    part = output.with_name(f"{output.name}.part")
+    try:
+        with part.open("wb") as file:
+            file.writelines(blocks)
+        part.replace(output)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {output}: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)

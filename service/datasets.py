@@ -1,0 +1,102 @@
+"""Datasets: list, create, describe, change, delete and export."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from flask import Response
+
+from index.answers import LoadReport
+
+from .incoming import DatasetPath, ExportQuery, LoadQuery, TemperatureBody
+from .outgoing import DatasetOut, DatasetsOut, JobOut, LoadOut
+from .problems import said
+from .requests import Routes
+from .runtime import runtime
+from .uploads import BODY, load, received
+from .work import Job
+
+routes = Routes("datasets", "Datasets")
+MEDIA_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/x-ndjson",
+    "parquet": "application/vnd.apache.parquet",
+}
+
+
+@routes.get("/datasets", responses={200: DatasetsOut, **said()})
+def datasets() -> DatasetsOut:
+    """List the datasets, in order of creation: the first answers where none is named."""
+    catalog = runtime().catalog
+    return DatasetsOut(datasets=[DatasetOut.of(each.describe()) for each in catalog.values()])
+
+
+@routes.post(
+    "/datasets",
+    responses={200: LoadOut, 201: LoadOut, 202: JobOut, **said(409, 413, 415, 503)},
+    openapi_extensions={"requestBody": BODY},
+)
+def create(query: LoadQuery) -> tuple[LoadOut | JobOut, int, dict[str, str]]:
+    """Load a table: as a form's file, as a raw body, or in a JSON document with its options.
+
+    A small table is answered when it is loaded; a larger one with a job, whose progress stands
+    at /jobs/{id}. A dry run says what would be loaded, and writes nothing.
+    """
+    state = runtime()
+    order = received(query, state.settings.max_upload)
+    existed = order.name in state.catalog
+    outcome = load(order, state)
+    return _job(outcome) if isinstance(outcome, Job) else _loaded(outcome, order.appends(existed))
+
+
+@routes.get("/datasets/<name>", responses={200: DatasetOut, **said(404, 503)})
+def describe(path: DatasetPath) -> DatasetOut:
+    """Describe a dataset: columns, counts, encoder, temperature, version."""
+    return DatasetOut.of(runtime().dataset(path.name).describe())
+
+
+@routes.patch("/datasets/<name>", responses={200: DatasetOut, **said(404, 413, 415, 503)})
+def change(path: DatasetPath, body: TemperatureBody) -> DatasetOut:
+    """Set a dataset's temperature, for every question that gives none."""
+    dataset = runtime().dataset(path.name)
+    dataset.set_temperature(body.temperature)
+    return DatasetOut.of(dataset.describe())
+
+
+@routes.delete("/datasets/<name>", responses={204: None, **said(404, 503)})
+def delete(path: DatasetPath) -> tuple[str, int]:
+    """Delete a dataset with everything in it."""
+    state = runtime()
+    state.catalog.delete(state.dataset(path.name).name)
+    return "", 204
+
+
+@routes.get(
+    "/datasets/<name>/export",
+    responses={
+        200: {
+            "description": "the table",
+            "content": {kind: {"schema": {"type": "string"}} for kind in MEDIA_TYPES.values()},
+        },
+        **said(404, 503),
+    },
+)
+def export(path: DatasetPath, query: ExportQuery) -> Response:
+    """Download a dataset as CSV, JSON Lines or Parquet."""
+    blocks = runtime().dataset(path.name).export(query.format)
+    filename = quote(f"{path.name}.{query.format}")
+    return Response(
+        blocks,
+        content_type=MEDIA_TYPES[query.format],
+        headers={"Content-Disposition": f"attachment; filename*=UTF-8''{filename}"},
+    )
+
+
+def _job(job: Job) -> tuple[JobOut, int, dict[str, str]]:
+    return JobOut.of(job), 202, {"Location": f"/jobs/{job.id}"}
+
+
+def _loaded(report: LoadReport, appended: bool) -> tuple[LoadOut, int, dict[str, str]]:
+    if report.dry_run or appended:
+        return LoadOut.of(report), 200, {}
+    return LoadOut.of(report), 201, {"Location": f"/datasets/{quote(report.dataset)}"}

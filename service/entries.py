@@ -1,0 +1,44 @@
+"""Entries: page through them, and get, put and delete one by its exact key."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from .incoming import DatasetPath, EntryBody, EntryPath, PageQuery
+from .outgoing import EntriesOut, EntryOut
+from .problems import said
+from .requests import Routes
+from .runtime import runtime
+
+routes = Routes("entries", "Entries")
+ENTRY = "/datasets/<name>/entries/<key:key>"
+
+
+@routes.get("/datasets/<name>/entries", responses={200: EntriesOut, **said(404, 503)})
+def entries(path: DatasetPath, query: PageQuery) -> EntriesOut:
+    """Page through the entries of a dataset, in order."""
+    dataset = runtime().dataset(path.name)
+    total, end = len(dataset), query.after + query.limit
+    page = [EntryOut.of(entry) for entry in islice(dataset.entries(), query.after, end)]
+    return EntriesOut(entries=page, total=total, next=end if end < total else None)
+
+
+@routes.get(ENTRY, responses={200: EntryOut, **said(404, 503)})
+def get(path: EntryPath) -> EntryOut:
+    """Look a key up exactly, as a plain dictionary does."""
+    return EntryOut.of(runtime().dataset(path.name).entry(path.key))
+
+
+@routes.put(ENTRY, responses={200: EntryOut, 201: EntryOut, **said(404, 409, 413, 415, 503)})
+def put(path: EntryPath, body: EntryBody) -> tuple[EntryOut, int]:
+    """Set the values of a key, new or not."""
+    dataset = runtime().dataset(path.name)
+    new = dataset.put(path.key, body.values)
+    return EntryOut.of(dataset.entry(path.key)), 201 if new else 200
+
+
+@routes.delete(ENTRY, responses={204: None, **said(404, 503)})
+def delete(path: EntryPath) -> tuple[str, int]:
+    """Delete a key."""
+    del runtime().dataset(path.name)[path.key]
+    return "", 204

@@ -1,0 +1,114 @@
+"""Faults of the service itself, beside the library's own (``index.errors``).
+
+SoftDictError
+└── ServiceError
+    ├── MalformedRequest      bytes that are not what their content type says
+    ├── UnsupportedContent    a content type that this route does not read
+    ├── TooLarge              a body above its limit
+    ├── NoDatasets            the store is empty
+    ├── UnknownJob            no job of that id
+    ├── JobFinished           a job that can no longer be cancelled
+    ├── JobCancelled          a job that was asked to stop
+    ├── TooManyJobs           the queue is full
+    ├── NotReady              the service is still starting
+    ├── UntrustedHost         a Host header that is not ours
+    └── CrossOrigin           a write asked for by a page of another origin
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from index.errors import SoftDictError
+
+
+class ServiceError(SoftDictError):
+    """The root of the service's own faults."""
+
+
+class MalformedRequest(ServiceError):
+    """Bytes that are not what their content type says."""
+
+
+class UnsupportedContent(ServiceError):
+    """A content type that this route does not read."""
+
+    def __init__(self, got: str, known: Sequence[str]) -> None:
+        self.got, self.known = got, tuple(known)
+        super().__init__(f"cannot read {got or 'a body without a type'}; send {', '.join(known)}")
+
+
+class TooLarge(ServiceError):
+    """Something above its limit, which ``bound`` names."""
+
+    def __init__(self, limit: int, bound: str, what: str = "the body") -> None:
+        self.limit, self.bound = limit, bound
+        super().__init__(f"{what} is larger than {limit:,} bytes, {bound}")
+
+
+class NoDatasets(ServiceError):
+    """The store is empty, so there is nothing to ask."""
+
+    def __init__(self) -> None:
+        super().__init__("there are no datasets yet; create one with POST /datasets")
+
+
+class UnknownJob(ServiceError):
+    """No job has that id: it never was, or is no longer remembered."""
+
+    def __init__(self, job: str) -> None:
+        self.job = job
+        super().__init__(f"there is no job {job!r}; finished jobs are remembered for a while only")
+
+
+class JobFinished(ServiceError):
+    """The job ended before it could be cancelled."""
+
+    def __init__(self, job: str, state: str) -> None:
+        self.job, self.state = job, state
+        super().__init__(f"job {job} is {state}, so it cannot be cancelled")
+
+
+class JobCancelled(ServiceError):
+    """The job was asked to stop, and stopped; nothing of it remains."""
+
+    def __init__(self) -> None:
+        super().__init__("the job was cancelled; nothing of it was kept")
+
+
+class TooManyJobs(ServiceError):
+    """The queue of jobs is full."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__(f"{limit} jobs wait already (the setting max_jobs); try again later")
+
+
+class NotReady(ServiceError):
+    """The service is still starting, or could not: the message says why."""
+
+
+class UntrustedHost(ServiceError):
+    """A Host header that is neither a plain address, localhost nor an allowed name."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        super().__init__(
+            f"{host!r} is not a name of this service; add it to SOFTDICT_ALLOWED_HOSTS if it is"
+        )
+
+
+class CrossOrigin(ServiceError):
+    """A write that a page of another origin asked a browser for."""
+
+    def __init__(self, origin: str) -> None:
+        self.origin = origin
+        super().__init__(f"pages of {origin!r} may not change anything here")
+
+
+class CannotListen(ServiceError):
+    """An address or port that cannot be listened on; a start ends with it."""
+
+    def __init__(self, host: str, port: int, cause: Exception) -> None:
+        self.host, self.port = host, port
+        super().__init__(f"cannot listen on {host}:{port}: {cause}")

@@ -1,0 +1,278 @@
+"""What comes in, as pydantic models: the OpenAPI document is made of them.
+
+They refuse what they do not know, and what is not of the type asked for: in JSON, ``true`` is no
+number, and neither are NaN and infinity. Limits are settings, which come as the context.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
+
+from index.catalog import check_name
+from index.encoders import check_spec
+from index.masks import parse_as_of
+from index.temperature import parse_temperature
+
+from . import strict_json
+from .settings import Settings
+
+
+def _at_most(setting: str) -> AfterValidator:
+    """Bound a number, or the length of a text, by a setting."""
+
+    def check(value: Any, info: ValidationInfo) -> Any:
+        limit = getattr(info.context, setting)
+        if isinstance(value, str) and len(value) > limit:
+            raise ValueError(f"at most {limit:,} characters, the setting {setting}")
+        if isinstance(value, int) and value > limit:
+            raise ValueError(f"at most {limit:,}, the setting {setting}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _name(value: str) -> str:
+    check_name(value)
+    return value
+
+
+def _temperature(value: object) -> object:
+    if value is not None:
+        parse_temperature(value)
+    return value
+
+
+def _as_of(value: object) -> object:
+    parse_as_of(value)
+    return value
+
+
+def _values(given: Any) -> Any:
+    """Let pass what JSON can say and a column might hold; the column's type is the library's."""
+    named = given if isinstance(given, dict) else {"": given}
+    for name, value in named.items():
+        for part in value if isinstance(value, list) else [value]:
+            if not _is_plain(part):
+                where = f" of {name!r}" if name else ""
+                raise ValueError(f"the value{where} is no number, text, list of numbers or null")
+    return given
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or (isinstance(value, int | str) and not isinstance(value, bool))
+
+
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise ValueError("write something to ask")
+    return value
+
+
+Name = Annotated[str, AfterValidator(_name), Field(description="name of a dataset")]
+Key = Annotated[
+    str, _at_most("max_key"), Field(description="the key, percent-encoded; slashes may stand as is")
+]
+VALUE = {
+    "anyOf": [
+        {"type": "number"},
+        {"type": "string"},
+        {"type": "array", "items": {"type": "number"}},
+        {"type": "null"},
+    ]
+}
+Query = Annotated[
+    str,
+    AfterValidator(_not_blank),
+    _at_most("max_query"),
+    Field(description="what to look for, in any words"),
+]
+DatasetName = Annotated[
+    Name | None,
+    Field(default=None, description="which dataset to ask; the first one loaded if left out"),
+]
+K = Annotated[
+    int,
+    Field(
+        default=10, ge=1, description="how many matches to show; the weights do not depend on it"
+    ),
+]
+TemperatureText = Annotated[
+    float | str,
+    BeforeValidator(_temperature),
+    Field(description="a number in units of cosine, auto, sqrt_d, or effective_keys:N"),
+]
+AsOf = Annotated[
+    int | str | None,
+    BeforeValidator(_as_of),
+    Field(description="only the first N entries (3), or those there by a time (2026-01-31)"),
+]
+
+
+class In(BaseModel):
+    """A part of a request."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class DatasetPath(In):
+    """A dataset by name."""
+
+    name: Name
+
+
+class EntryPath(In):
+    """An entry by dataset and key."""
+
+    name: Name
+    key: Key
+
+
+class JobPath(In):
+    """A job by id."""
+
+    id: str
+
+
+class CompareQuery(In):
+    """A question for the exact dictionary and for attention."""
+
+    q: Query
+    dataset: DatasetName = None
+    k: Annotated[K, _at_most("max_k")] = 10
+    temperature: TemperatureText | None = None
+    as_of: AsOf = None
+
+
+class SearchQuery(CompareQuery):
+    """A question."""
+
+    mode: Literal["soft", "exact"] = Field(
+        default="soft",
+        description="soft attends to every key; exact answers as a plain dictionary would",
+    )
+    explain: bool = Field(
+        default=False, description="show every step of the computation with its numbers"
+    )
+
+
+class CompareBody(CompareQuery):
+    """A question, with weights chosen by hand."""
+
+    weights: dict[str, Annotated[float, Field(ge=0)]] | None = Field(
+        default=None, description="weight of each key, by hand; they are normalised to sum to 1"
+    )
+
+
+class TemperatureBody(In):
+    """A dataset's settings."""
+
+    temperature: TemperatureText
+
+
+class EntryBody(In):
+    """The values of an entry: {"values": {column: value}}, or a bare value for one column."""
+
+    values: Annotated[
+        Any,
+        AfterValidator(_values),
+        WithJsonSchema({"anyOf": [{"type": "object", "additionalProperties": VALUE}, VALUE]}),
+    ]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, given: Any) -> Any:
+        return given if isinstance(given, dict) else {"values": given}
+
+
+class PageQuery(In):
+    """A page of entries."""
+
+    limit: Annotated[int, Field(ge=1, le=1000, description="entries in a page")] = 100
+    after: int = Field(default=0, ge=0, description="entries to skip")
+
+
+class ExportQuery(In):
+    """The format of an export."""
+
+    format: Literal["csv", "jsonl", "parquet"] = Field(
+        default="csv", description="format of the file"
+    )
+
+
+class ProblemTypePath(In):
+    """A type of problem."""
+
+    slug: str
+
+
+def _from_json_text(value: object) -> object:
+    return strict_json.loads(value) if isinstance(value, str) else value
+
+
+def _encoder(value: str, info: ValidationInfo) -> str:
+    """Let nobody make the service fetch a model, or read one from a folder of this machine."""
+    check_spec(value)
+    if value.startswith("st:") and value != cast(Settings, info.context).encoder:
+        raise ValueError(
+            "over HTTP only the service's own sentence-transformers model can be named, "
+            "the setting encoder"
+        )
+    return value
+
+
+class LoadQuery(In):
+    """How to read a table, and under which name; a form's fields mean the same."""
+
+    name: Name | None = Field(default=None, description="name of the dataset; required")
+    key: str | None = Field(default=None, min_length=1, description="column that holds the keys")
+    columns: Annotated[
+        dict[str, Literal["number", "vector", "category", "text", "skip"]] | None,
+        BeforeValidator(_from_json_text),
+    ] = Field(default=None, description='types of columns, where not inferred: {"price": "number"}')
+    format: Literal["csv", "tsv", "json", "jsonl", "parquet"] | None = Field(
+        default=None,
+        description="format of the table, where the content type or file name does not say",
+    )
+    delimiter: str | None = Field(default=None, min_length=1, max_length=1, description="of CSV")
+    header: bool | None = Field(
+        default=None, description="whether the first line names the columns"
+    )
+    encoding: str | None = Field(default=None, min_length=1, description="of text, such as utf-8")
+    on_error: Literal["stop", "skip"] = Field(default="stop", description="what a bad row does")
+    duplicates: Literal["error", "first", "last", "mean"] = Field(
+        default="error", description="which value a key has that stands twice"
+    )
+    if_exists: Literal["error", "replace", "append"] = Field(
+        default="error", description="what to do where the dataset exists"
+    )
+    encoder: Annotated[str, AfterValidator(_encoder)] | None = Field(
+        default=None, description="encoder of the keys: builtin, random:SEED, circle"
+    )
+    temperature: TemperatureText = "auto"
+    dry_run: bool = Field(default=False, description="read and infer everything, and write nothing")
+    wait: bool | None = Field(
+        default=None, description="1 answers when the load is done, 0 at once with a job"
+    )
+
+
+class DatasetBody(LoadQuery):
+    """A table inside a JSON document, beside its options."""
+
+    name: Name
+    entries: dict[str, Any] | list[Any] = Field(
+        description="{key: value or {column: value}}, a list of objects, or of [key, value] pairs"
+    )

@@ -1,0 +1,412 @@
+"""What goes out, as pydantic models: made from the library's plain values by ``of``.
+
+JSON cannot say NaN or infinity, and neither can these: one of them would be a fault of ours.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from index.answers import (
+    Answer,
+    Blend,
+    Column,
+    Comparison,
+    Description,
+    Entry,
+    LabelBlend,
+    LoadReport,
+    ManualAnswer,
+    NumberBlend,
+    VectorBlend,
+)
+
+from .problems import ProblemOut, ProblemType, describe
+from .work import Job
+
+
+class Out(BaseModel):
+    """A part of a response."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+
+OutValue = int | float | str | list[int | float] | None
+Values = dict[str, OutValue]
+
+
+class ColumnOut(Out):
+    """A value column."""
+
+    name: str
+    type: Literal["number", "vector", "category", "text"]
+    width: int | None = Field(default=None, description="components of a vector")
+
+
+class NumberBlendOut(Out):
+    """Weighted mean of numbers, and the interval that holds ``level`` of the weight."""
+
+    type: Literal["number"]
+    mean: float
+    sd: float
+    median: float
+    interval: tuple[float, float]
+    level: float
+    known: float = Field(description="share of the weight whose keys have a value")
+
+
+class VectorBlendOut(Out):
+    """Weighted mean of vectors, and the root mean squared distance to it."""
+
+    type: Literal["vector"]
+    mean: list[float]
+    sd: float
+    known: float
+
+
+class ShareOut(Out):
+    """A distinct value and its share of the weight."""
+
+    value: str
+    probability: float
+
+
+class LabelBlendOut(Out):
+    """Distribution over distinct labels or texts, greatest first."""
+
+    type: Literal["category", "text"]
+    value: str
+    probability: float
+    distribution: list[ShareOut]
+    rest: float = Field(description="weight of the values that are not listed")
+    known: float
+
+
+BlendOut = NumberBlendOut | VectorBlendOut | LabelBlendOut
+
+
+class MatchOut(Out):
+    """An entry with its score (cosine) and its weight (share of all attention)."""
+
+    key: str
+    values: Values
+    score: float
+    weight: float
+
+
+class AttentionOut(Out):
+    """How the attention was spread, and how much of it was computed."""
+
+    temperature: float
+    temperature_source: str
+    effective_keys: float
+    keys: int
+    coverage: float
+    error: float
+
+
+class AnswerOut(Out):
+    """What a query got."""
+
+    query: str
+    dataset: str
+    mode: Literal["soft", "exact"]
+    blend: dict[str, BlendOut | None]
+    matches: list[MatchOut]
+    attention: AttentionOut
+    confidence: float | None
+    explanation: dict[str, Any] | None = Field(default=None, description="with explain=1 only")
+
+    @classmethod
+    def of(cls, answer: Answer) -> AnswerOut:
+        """Shape an answer."""
+        steps = {} if answer.explanation is None else {"explanation": answer.explanation}
+        return cls(
+            query=answer.query,
+            dataset=answer.dataset,
+            mode=answer.mode,
+            blend=blends(answer.blend),
+            matches=[
+                MatchOut(
+                    key=match.key,
+                    values=plain(match.values),
+                    score=match.score,
+                    weight=match.weight,
+                )
+                for match in answer.matches
+            ],
+            attention=AttentionOut(
+                temperature=answer.temperature,
+                temperature_source=answer.temperature_source,
+                effective_keys=answer.effective_keys,
+                keys=answer.keys,
+                coverage=answer.coverage,
+                error=answer.error,
+            ),
+            confidence=answer.confidence,
+            **steps,
+        )
+
+
+class ExactOut(Out):
+    """What a plain dictionary would have said."""
+
+    found: bool
+    values: Values | None
+
+
+class ManualOut(Out):
+    """The blend under weights chosen by hand."""
+
+    weights: dict[str, float]
+    total: float = Field(description="what the weights summed to as given")
+    blend: dict[str, BlendOut | None]
+
+    @classmethod
+    def of(cls, answer: ManualAnswer) -> ManualOut:
+        """Shape a manual answer."""
+        return cls(weights=answer.weights, total=answer.total, blend=blends(answer.blend))
+
+
+class ComparisonOut(Out):
+    """One question put to an exact dictionary, to attention and to weights by hand."""
+
+    query: str
+    dataset: str
+    exact: ExactOut
+    soft: AnswerOut
+    manual: ManualOut | None
+    differences: list[str]
+
+    @classmethod
+    def of(cls, comparison: Comparison) -> ComparisonOut:
+        """Shape a comparison."""
+        exact, manual = comparison.exact, comparison.manual
+        return cls(
+            query=comparison.query,
+            dataset=comparison.dataset,
+            exact=ExactOut(
+                found=exact.found, values=None if exact.values is None else plain(exact.values)
+            ),
+            soft=AnswerOut.of(comparison.soft),
+            manual=None if manual is None else ManualOut.of(manual),
+            differences=list(comparison.differences),
+        )
+
+
+class DatasetOut(Out):
+    """A dataset at a glance."""
+
+    name: str
+    entries: int
+    key_column: str
+    columns: list[ColumnOut]
+    missing: dict[str, int] = Field(description="entries without a value, by column")
+    encoder: str
+    dimension: int
+    temperature: str = Field(description="the setting")
+    temperature_in_use: float | None = Field(description="null where it is solved for each query")
+    temperature_source: str
+    version: int
+    created: float = Field(description="seconds since 1970, UTC")
+    modified: float
+
+    @classmethod
+    def of(cls, description: Description) -> DatasetOut:
+        """Shape a description."""
+        return cls(**{**vars(description), "columns": columns(description.columns)})
+
+
+class DatasetsOut(Out):
+    """Every dataset, in order of creation."""
+
+    datasets: list[DatasetOut]
+
+
+class EntryOut(Out):
+    """An entry."""
+
+    key: str
+    values: Values
+    arrived: float = Field(description="seconds since 1970, UTC")
+
+    @classmethod
+    def of(cls, entry: Entry) -> EntryOut:
+        """Shape an entry."""
+        return cls(key=entry.key, values=plain(entry.values), arrived=entry.arrived)
+
+
+class EntriesOut(Out):
+    """A page of entries; ``next`` is the ``after`` of the page that follows, if any."""
+
+    entries: list[EntryOut]
+    total: int
+    next: int | None
+
+
+class BadRowOut(Out):
+    """A row that was not loaded."""
+
+    line: int
+    reason: str
+
+
+class PreviewOut(Out):
+    """An entry as it would be loaded."""
+
+    key: str
+    values: Values
+
+
+class LoadOut(Out):
+    """What a load did, or, for a dry run, what it would do."""
+
+    dataset: str
+    format: str
+    key_column: str
+    columns: list[ColumnOut]
+    rows: int
+    loaded: int
+    duplicates: int
+    bad_rows: list[BadRowOut] = Field(description="the first hundred")
+    bad_row_count: int
+    preview: list[PreviewOut]
+    dry_run: bool
+    detected: dict[str, str] | None
+
+    @classmethod
+    def of(cls, report: LoadReport) -> LoadOut:
+        """Shape a report."""
+        return cls(
+            **{
+                **vars(report),
+                "columns": columns(report.columns),
+                "bad_rows": [BadRowOut(line=line, reason=why) for line, why in report.bad_rows],
+                "preview": [
+                    PreviewOut(key=key, values=plain(values)) for key, values in report.preview
+                ],
+            }
+        )
+
+
+class ProgressOut(Out):
+    """How far a job is; ``total`` is null while it is unknown."""
+
+    phase: Literal["reading", "encoding", "writing"]
+    done: int
+    total: int | None
+
+
+class JobOut(Out):
+    """A load that runs by itself."""
+
+    id: str
+    kind: Literal["load"]
+    dataset: str
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    created: float = Field(description="seconds since 1970, UTC")
+    started: float | None
+    finished: float | None
+    progress: ProgressOut | None
+    result: LoadOut | None
+    problem: ProblemOut | None
+
+    @classmethod
+    def of(cls, job: Job) -> JobOut:
+        """Shape a job."""
+        progress = job.progress
+        return cls(
+            id=job.id,
+            kind="load",
+            dataset=job.dataset,
+            state=job.state,
+            created=job.created,
+            started=job.started,
+            finished=job.finished,
+            progress=None if progress is None else ProgressOut(**vars(progress)),
+            result=None if job.report is None else LoadOut.of(job.report),
+            problem=None if job.fault is None else describe(job.fault),
+        )
+
+
+class JobsOut(Out):
+    """The jobs that are remembered, newest first."""
+
+    jobs: list[JobOut]
+
+
+class HealthOut(Out):
+    """The process answers."""
+
+    status: Literal["ok", "ready"]
+    version: str
+
+
+class ProblemTypeOut(Out):
+    """A type of problem: which status it comes with, and what it means."""
+
+    type: str
+    title: str
+    status: int
+    meaning: str
+
+    @classmethod
+    def of(cls, row: ProblemType) -> ProblemTypeOut:
+        """Shape a row of the table of problems."""
+        return cls(
+            type=f"/problems/{row.slug}",
+            title=row.title,
+            status=row.status,
+            meaning=inspect.getdoc(row.raised) or row.title,
+        )
+
+
+class ProblemTypesOut(Out):
+    """Every type of problem."""
+
+    problems: list[ProblemTypeOut]
+
+
+def plain(values: Mapping[str, Any]) -> Values:
+    """Values as JSON has them: a vector is a list."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
+    }
+
+
+def columns(given: Iterable[Column]) -> list[ColumnOut]:
+    """Shape columns; only a vector has a width."""
+    return [
+        ColumnOut(name=column.name, type=column.type)
+        if column.width is None
+        else ColumnOut(name=column.name, type=column.type, width=column.width)
+        for column in given
+    ]
+
+
+def blends(given: Mapping[str, Blend | None]) -> dict[str, BlendOut | None]:
+    """Shape the blend of each column."""
+    return {name: None if blend is None else _blend(blend) for name, blend in given.items()}
+
+
+def _blend(blend: Blend) -> BlendOut:
+    match blend:
+        case NumberBlend():
+            return NumberBlendOut(**vars(blend))
+        case VectorBlend():
+            return VectorBlendOut(**{**vars(blend), "mean": list(blend.mean)})
+        case LabelBlend():
+            return LabelBlendOut(
+                type=blend.type,
+                value=blend.value,
+                probability=blend.probability,
+                distribution=[
+                    ShareOut(value=value, probability=share) for value, share in blend.distribution
+                ],
+                rest=blend.rest,
+                known=blend.known,
+            )

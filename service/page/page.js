@@ -1,0 +1,428 @@
+// The page asks /compare and draws what comes back. Text reaches the document as textContent only.
+"use strict";
+
+const TEXTS = {
+  en: {
+    tagline: "A dictionary that answers by meaning.",
+    question: "Look up", dataset: "in", ask: "Ask", try: "Try",
+    auto: "automatic temperature", sharp: "sharp", flat: "flat",
+    soft: "By meaning", weights: "How much each key counts", exact: "By exact lookup",
+    would: "An exact lookup would have said:", nothing: "nothing",
+    found: "A key is written exactly “{0}”.", missing: "No key is written exactly “{0}”.",
+    encoder: "the encoder's own", fitted: "fitted to the values", given: "given", setting: "the dataset's own",
+    others: "all others", keys: "keys", score: "cosine", between: "90 % between {0} and {1}",
+    temperature: "Temperature τ", effective: "Effective keys", confidence: "Confidence",
+    of: "{0} of {1}", known: "{0} of the weight has a value",
+    own: "Load a table of your own", file: "File", name: "Name", load: "Load", cancel: "Cancel",
+    formats: "CSV, TSV, JSON, JSON Lines or Parquet: one column of keys, the others values. It stays on this machine.",
+    formula: "weights = softmax(q Kᵀ / τ), answer = weights · V. Everything is computed on this machine.",
+    starting: "Starting: the encoder is being opened…", empty: "There are no datasets yet: load a table of your own.",
+    unreachable: "The service does not answer.", sending: "Sending…", queued: "Waiting its turn…",
+    reading: "Reading", encoding: "Encoding", writing: "Writing", loaded: "{0} entries loaded.",
+    cancelled: "Cancelled; nothing was kept.", noValue: "no value", steps: "Every step, with its numbers (JSON)",
+  },
+  es: {
+    tagline: "Un diccionario que responde por el significado.",
+    question: "Buscar", dataset: "en", ask: "Preguntar", try: "Prueba",
+    auto: "temperatura automática", sharp: "nítida", flat: "plana",
+    soft: "Por significado", weights: "Cuánto cuenta cada clave", exact: "Por búsqueda exacta",
+    would: "Una búsqueda exacta habría dicho:", nothing: "nada",
+    found: "Una clave se escribe exactamente «{0}».", missing: "Ninguna clave se escribe exactamente «{0}».",
+    encoder: "la del codificador", fitted: "ajustada a los valores", given: "dada", setting: "la de los datos",
+    others: "las demás", keys: "claves", score: "coseno", between: "90 % entre {0} y {1}",
+    temperature: "Temperatura τ", effective: "Claves efectivas", confidence: "Confianza",
+    of: "{0} de {1}", known: "{0} del peso tiene un valor",
+    own: "Carga una tabla tuya", file: "Archivo", name: "Nombre", load: "Cargar", cancel: "Cancelar",
+    formats: "CSV, TSV, JSON, JSON Lines o Parquet: una columna de claves y las demás de valores. No sale de esta máquina.",
+    formula: "pesos = softmax(q Kᵀ / τ), respuesta = pesos · V. Todo se calcula en esta máquina.",
+    starting: "Arrancando: se está abriendo el codificador…", empty: "Aún no hay datos: carga una tabla tuya.",
+    unreachable: "El servicio no responde.", sending: "Enviando…", queued: "Esperando turno…",
+    reading: "Leyendo", encoding: "Codificando", writing: "Escribiendo", loaded: "{0} entradas cargadas.",
+    cancelled: "Cancelado; no se ha guardado nada.", noValue: "sin valor", steps: "Cada paso, con sus números (JSON)",
+  },
+};
+const EXAMPLES = {
+  paises: ["país", "country", "mascota", "animal"],
+  traduccion: ["GATO", "cabello", "libre"],
+  colores: ["tropical sea", "wet sand", "musgo"],
+};
+const SVG = "http://www.w3.org/2000/svg";
+const SHOWN = 10;
+
+const $ = (id) => document.getElementById(id);
+const address = new URLSearchParams(location.search);
+let language = address.get("lang") || ((navigator.language || "en").startsWith("es") ? "es" : "en");
+if (!(language in TEXTS)) language = "en";
+let last = null; // the last comparison, to be drawn again in another language
+let asking = null; // the AbortController of the question under way
+let job = null; // the id of the load under way
+
+const t = (name, ...parts) => parts.reduce((text, part, i) => text.replace(`{${i}}`, part), TEXTS[language][name]);
+const number = (value, digits = 4) => new Intl.NumberFormat(language, { maximumSignificantDigits: digits }).format(value);
+const fixed = (value) => new Intl.NumberFormat(language, { minimumFractionDigits: 2, maximumFractionDigits: 2 }).format(value);
+const share = (value) => new Intl.NumberFormat(language, { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 }).format(value);
+
+function element(tag, className, ...children) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  made.append(...children); // strings become text nodes
+  return made;
+}
+
+function shape(tag, attributes, ...children) {
+  const made = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+// -- asking -------------------------------------------------------------------------------------
+
+class Problem extends Error {
+  constructor(problem) {
+    const faults = (problem.errors || []).map((fault) => `${fault.where}: ${fault.message}`);
+    super(faults.length ? faults.join("\n") : problem.detail);
+    this.type = problem.type;
+  }
+}
+
+async function call(path, options) {
+  let response;
+  try {
+    response = await fetch(path, { headers: { Accept: "application/json" }, ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error(t("unreachable"));
+  }
+  const body = response.status === 204 ? null : await response.json();
+  if (!response.ok) throw new Problem(body);
+  return body;
+}
+
+const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+async function whenReady(path, options) {
+  for (;;) {
+    try {
+      return await call(path, options);
+    } catch (error) {
+      if (error.type !== "/problems/not-ready") throw error;
+      say(`${t("starting")}\n${error.message}`);
+      await pause(700);
+    }
+  }
+}
+
+function say(text, bad = false) {
+  $("status").textContent = text;
+  $("status").className = bad ? "status bad" : "status";
+  $("status").hidden = !text;
+}
+
+function asked() {
+  const question = { q: $("q").value, dataset: $("dataset").value };
+  return $("auto").checked ? question : { ...question, temperature: temperature() };
+}
+
+async function ask() {
+  if (!$("q").value.trim() || !$("dataset").value) return;
+  asking?.abort();
+  const mine = (asking = new AbortController());
+  const shown = asked();
+  if (address.has("lang")) shown.lang = language;
+  history.replaceState(null, "", `/?${new URLSearchParams(shown)}`);
+  $("result").classList.add("waiting");
+  try {
+    last = await whenReady(`/compare?${new URLSearchParams({ ...asked(), k: SHOWN })}`, { signal: mine.signal });
+    say("");
+    draw();
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    $("result").hidden = true;
+    say(error.message, true);
+  }
+  $("result").classList.remove("waiting");
+}
+
+const temperature = () => Number((10 ** Number($("temperature").value)).toPrecision(3));
+
+// -- drawing ------------------------------------------------------------------------------------
+
+function draw() {
+  if (!last) return;
+  const { soft, exact } = last;
+  const blends = Object.entries(soft.blend).map(([name, blend]) => drawBlend(name, blend, soft));
+  $("blend").replaceChildren(...blends);
+  $("matches").replaceChildren(...soft.matches.map(drawMatch), ...drawRest(soft));
+  $("facts").replaceChildren(...drawFacts(soft));
+  $("exact").replaceChildren(...drawExact(exact));
+  $("exact").classList.toggle("none", !exact.found);
+  $("steps").href = `/search?${new URLSearchParams({ ...asked(), explain: 1 })}`;
+  $("reason").textContent = t(exact.found ? "found" : "missing", last.query);
+  $("result").hidden = false;
+  drawTemperature(soft.attention.temperature);
+}
+
+function drawBlend(name, blend, soft) {
+  const box = element("div", "blend", element("div", "column", name));
+  if (blend === null) {
+    box.append(element("div", "headline", t("nothing")));
+    return box;
+  }
+  const draws = { number: drawNumber, vector: drawVector, category: drawLabels, text: drawLabels };
+  box.append(...draws[blend.type](blend, soft.matches.map((match) => [match.values[name], match.weight])));
+  if (blend.known < 0.9995) box.append(element("div", "column", t("known", share(blend.known))));
+  return box;
+}
+
+function drawNumber(blend, values) {
+  const [low, high] = blend.interval;
+  const note = element("small", "", " ", t("between", number(low), number(high)));
+  const headline = element("div", "headline", number(blend.mean, 3), note);
+  return [headline, drawAxis(blend, values.filter(([value]) => value !== null))];
+}
+
+// A dot for each match, its area its weight; the band is the interval, the stroke the mean.
+function drawAxis(blend, values) {
+  const all = [...blend.interval, blend.mean, ...values.map(([value]) => value)];
+  const from = Math.min(...all);
+  const span = Math.max(...all) - from || 1;
+  const x = (value) => 4 + ((value - from) / span) * 92; // per cent of the width
+  const [low, high] = blend.interval.map(x);
+  const axis = shape("svg", { class: "axis", "aria-hidden": "true" });
+  axis.append(
+    shape("rect", { class: "band", x: `${low}%`, y: 12, width: `${Math.max(high - low, 0.5)}%`, height: 16, rx: 3 }),
+    shape("line", { class: "rule", x1: "0%", x2: "100%", y1: 20, y2: 20 }),
+    ...values.map(([value, weight]) => shape("circle", { class: "dot", cx: `${x(value)}%`, cy: 20, r: 2 + 10 * Math.sqrt(weight) })),
+    shape("line", { class: "mean", x1: `${x(blend.mean)}%`, x2: `${x(blend.mean)}%`, y1: 4, y2: 36 }),
+    shape("text", { x: `${x(from)}%`, y: 52, "text-anchor": "middle" }, number(from)),
+    shape("text", { x: `${x(from + span)}%`, y: 52, "text-anchor": "middle" }, number(from + span)),
+  );
+  return axis;
+}
+
+const isColour = (vector) => Array.isArray(vector) && vector.length === 3 && vector.every((part) => part >= 0 && part <= 255) && Math.max(...vector) > 1;
+
+function swatch(vector, className = "") {
+  const made = element("span", `swatch ${className}`);
+  made.style.backgroundColor = `rgb(${vector.map(Math.round).join(" ")})`;
+  return made;
+}
+
+function drawVector(blend) {
+  if (isColour(blend.mean)) return [swatch(blend.mean, "large"), element("div", "column", text(blend.mean.map(Math.round)))];
+  return [element("div", "headline", text(blend.mean))];
+}
+
+function drawLabels(blend) {
+  const rows = blend.distribution.slice(0, 5).map(({ value, probability }) =>
+    element("li", "", element("span", "key", value), drawBar(probability), element("span", "weight", share(probability))));
+  const headline = element("div", "headline", blend.value);
+  return rows.length > 1 ? [headline, element("ol", "shares", ...rows)] : [headline];
+}
+
+function drawBar(weight) {
+  const fill = element("div", "fill");
+  fill.style.width = `${100 * weight}%`;
+  const track = element("div", "track", fill);
+  track.setAttribute("aria-hidden", "true");
+  return track;
+}
+
+function drawMatch(match) {
+  const values = Object.values(match.values).map((value) => {
+    const shown = element("span", "value");
+    if (isColour(value)) shown.append(swatch(value));
+    shown.append(text(value));
+    return shown;
+  });
+  const weight = element("span", "weight", share(match.weight), element("span", "score", `${t("score")} ${fixed(match.score)}`));
+  const row = element("li", "match", element("div", "", element("span", "key", match.key), ...values), drawBar(match.weight), weight);
+  row.dataset.key = match.key;
+  row.dataset.weight = match.weight;
+  return row;
+}
+
+function drawRest(soft) {
+  const others = soft.attention.keys - soft.matches.length;
+  if (others <= 0) return [];
+  const weight = Math.max(0, 1 - soft.matches.reduce((sum, match) => sum + match.weight, 0));
+  const name = element("div", "", element("span", "key", t("others")), element("span", "value", `${number(others, 9)} ${t("keys")}`));
+  return [element("li", "rest", name, drawBar(weight), element("span", "weight", share(weight)))];
+}
+
+function drawFacts({ attention, confidence }) {
+  const facts = [
+    ["temperature", `${number(attention.temperature, 3)} (${TEXTS[language][attention.temperature_source] ?? attention.temperature_source})`],
+    ["effective", t("of", number(attention.effective_keys, 3), number(attention.keys, 9))],
+  ];
+  if (confidence !== null) facts.push(["confidence", share(confidence)]);
+  return facts.map(([name, value]) => element("div", "", element("dt", "", t(name)), element("dd", "", value)));
+}
+
+function drawExact(exact) {
+  if (!exact.found) return [t("nothing")];
+  return Object.values(exact.values).map((value) =>
+    isColour(value) ? swatch(value, "large") : element("div", "", text(value)));
+}
+
+function drawTemperature(used) {
+  const auto = $("auto").checked;
+  if (auto && used > 0) $("temperature").value = Math.log10(used);
+  $("tau").textContent = `τ = ${number(auto && used > 0 ? used : temperature(), 3)}`;
+}
+
+function text(value) {
+  if (value === null) return t("noValue");
+  if (Array.isArray(value)) return value.slice(0, 8).map((part) => number(part)).join(", ") + (value.length > 8 ? " …" : "");
+  return typeof value === "number" ? number(value, 6) : value;
+}
+
+// -- datasets -----------------------------------------------------------------------------------
+
+async function listDatasets(wanted) {
+  const { datasets } = await call("/datasets");
+  $("dataset").replaceChildren(...datasets.map(({ name }) => new Option(name, name)));
+  if (datasets.some(({ name }) => name === wanted)) $("dataset").value = wanted;
+  return datasets;
+}
+
+async function examples() {
+  const name = $("dataset").value;
+  let words = EXAMPLES[name];
+  if (!words) {
+    const { entries } = await call(`/datasets/${encodeURIComponent(name)}/entries?limit=4`);
+    words = entries.map(({ key }) => key).filter((key) => key.length <= 60);
+  }
+  if (name !== $("dataset").value) return words; // another was chosen meanwhile
+  $("examples").replaceChildren(...words.map((word) => {
+    const button = element("button", "", word);
+    button.type = "button";
+    button.addEventListener("click", () => { $("q").value = word; ask(); });
+    return button;
+  }));
+  return words;
+}
+
+async function chooseDataset() {
+  const words = await examples();
+  if (words.length) { $("q").value = words[0]; ask(); }
+}
+
+// -- loading ------------------------------------------------------------------------------------
+
+function tell(text, bad = false) {
+  $("loading").textContent = text;
+  $("loading").className = bad ? "bad" : "";
+  $("loading").hidden = !text;
+}
+
+async function load(event) {
+  event.preventDefault();
+  tell(t("sending"));
+  $("progress").hidden = false;
+  $("progress").removeAttribute("value");
+  const button = $("upload").querySelector("button[type=submit]");
+  button.disabled = true;
+  try {
+    let outcome = await call("/datasets", { method: "POST", body: new FormData($("upload")) });
+    if ("state" in outcome) outcome = await finished(outcome);
+    tell(t("loaded", number(outcome.loaded, 9)));
+    await listDatasets(outcome.dataset);
+    await chooseDataset();
+  } catch (error) {
+    tell(error.message, true);
+  }
+  button.disabled = false;
+  $("progress").hidden = true;
+}
+
+async function finished(state) {
+  job = state.id;
+  $("cancel-line").hidden = false;
+  try {
+    while (state.finished === null) {
+      drawProgress(state);
+      await pause(400);
+      state = await call(`/jobs/${state.id}`);
+    }
+  } finally {
+    $("cancel-line").hidden = true;
+    job = null;
+  }
+  if (state.state === "cancelled") throw new Error(t("cancelled"));
+  if (state.problem) throw new Problem(state.problem);
+  return state.result;
+}
+
+function drawProgress({ progress }) {
+  if (!progress) return tell(t("queued"));
+  const total = progress.total === null ? "" : ` / ${number(progress.total, 9)}`;
+  tell(`${t(progress.phase)} ${number(progress.done, 9)}${total}`);
+  if (progress.total) $("progress").value = progress.done / progress.total;
+  else $("progress").removeAttribute("value");
+}
+
+function nameFromFile() {
+  const file = $("file").files[0];
+  if (!file) return;
+  const stem = file.name.replace(/\.[^.]*$/, "");
+  $("name").value = stem.replace(/[^\p{L}\p{N}_.-]+/gu, "-").replace(/^[-_.]+/, "").slice(0, 100);
+}
+
+// -- the page -----------------------------------------------------------------------------------
+
+function translate() {
+  document.documentElement.lang = language;
+  for (const each of document.querySelectorAll("[data-t]")) each.textContent = t(each.dataset.t);
+  $("language").textContent = language === "es" ? "English" : "Español";
+  $("language").lang = language === "es" ? "en" : "es";
+  $("language").setAttribute("aria-label", $("language").textContent);
+  draw();
+}
+
+async function start() {
+  const wanted = address.get("temperature");
+  if (wanted && Number(wanted) > 0) {
+    $("auto").checked = false;
+    $("temperature").value = Math.log10(Number(wanted));
+  }
+  drawTemperature(0);
+  try {
+    await whenReady("/readyz");
+    say("");
+    const datasets = await listDatasets(address.get("dataset"));
+    if (!datasets.length) return say(t("empty"));
+    const words = await examples();
+    $("q").value = address.get("q") || words[0] || "";
+    await ask();
+  } catch (error) {
+    say(error.message, true);
+  }
+}
+
+$("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
+$("dataset").addEventListener("change", chooseDataset);
+$("auto").addEventListener("change", ask);
+let settling;
+$("temperature").addEventListener("input", () => {
+  $("auto").checked = false;
+  drawTemperature(0);
+  clearTimeout(settling);
+  settling = setTimeout(ask, 120);
+});
+$("language").addEventListener("click", () => {
+  language = language === "es" ? "en" : "es";
+  address.set("lang", language);
+  translate();
+});
+$("file").addEventListener("change", nameFromFile);
+$("upload").addEventListener("submit", load);
+$("cancel").addEventListener("click", () => { if (job) call(`/jobs/${job}`, { method: "DELETE" }).catch((error) => tell(error.message, true)); });
+document.addEventListener("keydown", (event) => {
+  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName);
+  if (event.key === "/" && !typing) { event.preventDefault(); $("q").select(); }
+});
+
+translate();
+start();

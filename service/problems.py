@@ -1,0 +1,209 @@
+"""Errors as RFC 9457 problems: one table from what was raised to what is said.
+
+"The 'type' member is a JSON string containing a URI reference that identifies the problem
+type" (RFC 9457 §3.1.1): here ``/problems/<slug>``, which answers with what it means.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from dataclasses import dataclass
+from difflib import get_close_matches
+from http import HTTPStatus
+from typing import Any
+
+from flask import Flask, Response, current_app, request
+from pydantic import BaseModel, Field
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
+
+from index import errors as index_errors
+from index.errors import SoftDictError
+
+from . import errors
+from .settings import Settings
+
+MEDIA_TYPE = "application/problem+json"
+
+# An address that is not UTF-8, a host that is not ours, a parameter that is none.
+EVERYWHERE = (400, 421, 422)
+# How flask-openapi3 spells what a response is: a model, the OpenAPI object itself, or nothing.
+Documented = type[BaseModel] | dict[Any, Any] | None
+
+log = logging.getLogger(__name__)
+
+
+class FaultOut(BaseModel):
+    """One thing wrong: where it stands, and what to do about it."""
+
+    where: str
+    message: str
+
+
+class ProblemOut(BaseModel):
+    """What went wrong (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[FaultOut] | None = Field(default=None, description="every fault of the request")
+
+
+@dataclass(frozen=True)
+class ProblemType:
+    """A row of the table: what is raised, and how it is said over HTTP."""
+
+    raised: type[Exception]
+    status: int
+    slug: str
+    title: str
+    retry_after: int | None = None  # seconds
+
+
+TABLE = (
+    ProblemType(index_errors.InvalidRequest, 422, "invalid-request", "The request has faults"),
+    ProblemType(index_errors.InvalidKey, 422, "invalid-key", "No dictionary can hold this key"),
+    ProblemType(index_errors.UnknownDataset, 404, "unknown-dataset", "No dataset has this name"),
+    ProblemType(index_errors.DatasetExists, 409, "dataset-exists", "The name is taken"),
+    ProblemType(index_errors.UnknownEntry, 404, "unknown-entry", "No entry has this key"),
+    ProblemType(index_errors.WrongValue, 422, "wrong-value", "The column cannot hold this value"),
+    ProblemType(
+        index_errors.UnreadableSource, 422, "unreadable-source", "This cannot be read as a table"
+    ),
+    ProblemType(index_errors.BadRows, 422, "bad-rows", "Some rows cannot be loaded"),
+    ProblemType(
+        index_errors.EncoderUnavailable, 503, "encoder-unavailable", "The encoder cannot be opened"
+    ),
+    ProblemType(
+        index_errors.EncoderMismatch, 409, "encoder-mismatch", "Written by another encoder"
+    ),
+    ProblemType(index_errors.StoreLocked, 503, "store-locked", "The store is in use", 5),
+    ProblemType(index_errors.ReadOnlyStore, 403, "read-only-store", "The store is read-only"),
+    ProblemType(index_errors.StoreCorrupt, 500, "store-corrupt", "The store cannot be read"),
+    ProblemType(errors.MalformedRequest, 400, "malformed-request", "The request cannot be read"),
+    ProblemType(
+        errors.UnsupportedContent, 415, "unsupported-content", "This content type is not read here"
+    ),
+    ProblemType(errors.TooLarge, 413, "too-large", "The body is too large"),
+    ProblemType(errors.NoDatasets, 404, "no-datasets", "There is nothing to ask yet"),
+    ProblemType(errors.UnknownJob, 404, "unknown-job", "No job has this id"),
+    ProblemType(errors.JobFinished, 409, "job-finished", "The job has ended"),
+    ProblemType(errors.JobCancelled, 409, "job-cancelled", "The job was cancelled"),
+    ProblemType(errors.TooManyJobs, 503, "too-many-jobs", "Too many jobs wait", 10),
+    ProblemType(errors.NotReady, 503, "not-ready", "The service is still starting", 1),
+    ProblemType(errors.UntrustedHost, 421, "untrusted-host", "Not a name of this service"),
+    ProblemType(errors.CrossOrigin, 403, "cross-origin", "Refused: asked by another site"),
+    ProblemType(errors.CannotListen, 500, "cannot-listen", "The address cannot be listened on"),
+    ProblemType(Exception, 500, "internal", "Something failed inside"),
+)
+_BY_ERROR = {row.raised: row for row in TABLE}
+
+
+def problem_type(error: BaseException) -> ProblemType:
+    """Return the nearest row of the table: that of the class, else of its ancestors."""
+    return next(_BY_ERROR[kind] for kind in type(error).__mro__ if kind in _BY_ERROR)
+
+
+def describe(error: SoftDictError) -> ProblemOut:
+    """Say a domain error as a problem."""
+    return _problem(problem_type(error), str(error), faults(error))
+
+
+def said(*statuses: int) -> dict[str | int, Documented]:
+    """Document the problems that a route may answer with: those of every route, and these."""
+    schema = {"$ref": "#/components/schemas/ProblemOut"}
+    return {
+        status: {
+            "description": HTTPStatus(status).phrase,
+            "content": {MEDIA_TYPE: {"schema": schema}},
+        }
+        for status in sorted({*EVERYWHERE, *statuses})
+    }
+
+
+def faults(error: SoftDictError) -> list[FaultOut]:
+    """List every single fault that a domain error carries."""
+    match error:
+        case index_errors.InvalidRequest():
+            return [FaultOut(where=fault.where, message=fault.message) for fault in error.faults]
+        case index_errors.BadRows():
+            return [FaultOut(where=f"line {row.line}", message=row.reason) for row in error.rows]
+        case index_errors.WrongValue():
+            words = str(error).removeprefix(f"column {error.column!r}: ")
+            return [FaultOut(where=error.column, message=words)]
+        case _:
+            return []
+
+
+def install(app: Flask) -> None:
+    """Answer every error of ``app`` as a problem."""
+    app.register_error_handler(SoftDictError, _domain)
+    app.register_error_handler(HTTPException, _http)
+    app.register_error_handler(Exception, _internal)
+
+
+def plain_problem(status: HTTPStatus, detail: str) -> ProblemOut:
+    """Say one of HTTP's own errors, which needs no type: its status says it all (§4.2.1)."""
+    return ProblemOut(type="about:blank", title=status.phrase, status=status, detail=detail)
+
+
+def _problem(row: ProblemType, detail: str, errors: list[FaultOut] | None = None) -> ProblemOut:
+    given = {"errors": errors} if errors else {}
+    kind = f"/problems/{row.slug}"
+    return ProblemOut(type=kind, title=row.title, status=row.status, detail=detail, **given)
+
+
+def _response(problem: ProblemOut) -> Response:
+    body = problem.model_dump_json(exclude_unset=True)
+    return Response(body, problem.status, content_type=MEDIA_TYPE)
+
+
+def _domain(error: SoftDictError) -> Response:
+    row = problem_type(error)
+    if row.status >= 500 and row.retry_after is None:  # a start or a full queue passes
+        log.warning("%s: %s", row.slug, error)
+    response = _response(describe(error))
+    if row.retry_after is not None:
+        response.headers["Retry-After"] = str(row.retry_after)
+    return response
+
+
+def _http(error: HTTPException) -> Response:
+    if isinstance(error, RequestEntityTooLarge):
+        return _domain(_too_large())
+    if isinstance(error, NotFound):
+        return _response(plain_problem(HTTPStatus.NOT_FOUND, _nearest_route()))
+    status = HTTPStatus(error.code or 500)
+    detail = error.description or status.phrase
+    if isinstance(error, MethodNotAllowed):
+        allowed = ", ".join(sorted(error.valid_methods or ()))
+        detail = f"{request.method} is not allowed at {request.path[:100]}; allowed: {allowed}"
+    response = _response(plain_problem(status, detail))
+    for name, value in error.get_headers():
+        if name.lower() in ("allow", "retry-after"):
+            response.headers[name] = value
+    return response
+
+
+def _too_large() -> errors.TooLarge:
+    if (request.content_length or 0) > (request.max_content_length or 0):
+        settings: Settings = current_app.extensions["softdict"].settings
+        return errors.TooLarge(settings.max_upload, "the setting max_upload")
+    limit = request.max_form_memory_size or 0
+    return errors.TooLarge(limit, "the most for fields beside the file", "the form")
+
+
+def _nearest_route() -> str:
+    routes = [rule.rule for rule in current_app.url_map.iter_rules() if "<" not in rule.rule]
+    near = get_close_matches(request.path, routes, n=1)
+    hint = f"; did you mean {near[0]}?" if near else "; /docs lists what there is"
+    return f"there is nothing at {request.path[:100]}{hint}"
+
+
+def _internal(error: Exception) -> Response:
+    """Say nothing of what failed: the log has it, under the same reference."""
+    reference = secrets.token_hex(4)
+    log.error("internal error %s", reference, exc_info=error)
+    detail = f"the log of the service has the cause, under {reference}"
+    return _response(_problem(_BY_ERROR[Exception], detail))

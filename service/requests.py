@@ -1,0 +1,188 @@
+"""Parse at the edge: one model per part of a request, all faults of all parts at once.
+
+flask-openapi3 writes the OpenAPI document from the same models. Its own parsing stops at the
+first part with a fault (a bad path hides a bad body), reads JSON leniently and derives a schema
+on every request, so ``create_view_func``, its one seam for that, is replaced here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any, TypeVar
+
+from flask import Response, current_app, make_response, request
+from flask_openapi3 import APIBlueprint, OpenAPI, Tag
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from index.errors import Fault, InvalidRequest
+
+from . import strict_json
+from .errors import TooLarge, UnsupportedContent
+from .settings import Settings
+
+WORDS = {
+    "missing": "required, and not given",
+    "bool_parsing": "write 1 or 0",
+    "bool_type": "write true or false",
+    "finite_number": "write a finite number",
+    "float_parsing": "write a number",
+    "float_type": "write a number",
+    "greater_than_equal": "write {ge} or more",
+    "int_from_float": "write a whole number",
+    "int_parsing": "write a whole number",
+    "int_type": "write a whole number",
+    "less_than_equal": "write {le} or less",
+    "literal_error": "write {expected}",
+    "model_type": "write a JSON object",
+    "string_too_short": "write something",
+    "string_type": "write text",
+}
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class _Parsed:
+    """Views get parsed models by name: ``path``, ``query``, ``body``."""
+
+    @staticmethod
+    def create_view_func(*parts: Any, **_: Any) -> Callable[..., Response]:
+        view, _header, _cookie, path, query, _form, body, _raw = parts
+
+        @wraps(view)
+        def answer(**url: str) -> Response:
+            return shaped(view(**parsed(url, path=path, query=query, body=body)))
+
+        return answer
+
+
+class Api(_Parsed, OpenAPI):
+    """The application: Flask, with requests parsed as above."""
+
+
+class Routes(_Parsed, APIBlueprint):
+    """A group of routes, with requests parsed as above."""
+
+    def __init__(self, name: str, title: str) -> None:
+        super().__init__(
+            name, __name__, abp_tags=[Tag(name=title)], operation_id_callback=_operation_id
+        )
+
+
+def _operation_id(*, bp_name: str, name: str, path: str, method: str) -> str:
+    return f"{bp_name}_{name}"
+
+
+def parsed(
+    url: Mapping[str, str],
+    *,
+    path: type[BaseModel] | None,
+    query: type[BaseModel] | None,
+    body: type[BaseModel] | None,
+) -> dict[str, BaseModel]:
+    """Parse each part that the view asks for; raise InvalidRequest with every fault of them."""
+    found: list[Fault] = []
+    parts: dict[str, BaseModel] = {}
+    if path:
+        parts |= _part("path", path, found, lambda: url)
+    parts |= _part("query", query or NoParameters, found, _query_fields)
+    if body:
+        parts |= _part("body", body, found, json_body, strict=True)
+    if found:
+        raise InvalidRequest(*found)
+    return parts if query else {name: part for name, part in parts.items() if name != "query"}
+
+
+class NoParameters(BaseModel, extra="forbid"):
+    """A route without query parameters."""
+
+
+def validated(model: type[Model], values: object, *, strict: bool | None = None) -> Model:
+    """Validate ``values``; raise InvalidRequest with each fault in words."""
+    try:
+        context: Settings = current_app.extensions["softdict"].settings
+        return model.model_validate(values, strict=strict, context=context)
+    except ValidationError as error:
+        raise InvalidRequest(*_faults(error, model)) from None
+
+
+def json_body() -> Any:
+    """Read a JSON body: of that type, at most ``max_json`` bytes, and strict JSON."""
+    if request.mimetype != "application/json":
+        raise UnsupportedContent(request.mimetype, ["application/json"])
+    limit = current_app.extensions["softdict"].settings.max_json
+    body = request.stream.read(limit + 1)
+    if len(body) > limit:
+        raise TooLarge(limit, "the setting max_json")
+    return strict_json.loads(body)
+
+
+def shaped(result: Any) -> Response:
+    """Turn what a view returned into a response: models become JSON, in UTF-8."""
+    result, *rest = result if isinstance(result, tuple) else (result,)
+    if isinstance(result, BaseModel):
+        result = Response(
+            result.model_dump_json(exclude_unset=True), content_type="application/json"
+        )
+    return make_response(result, *rest)
+
+
+def _part(
+    name: str,
+    model: type[BaseModel],
+    found: list[Fault],
+    read: Callable[[], object],
+    *,
+    strict: bool | None = None,
+) -> dict[str, BaseModel]:
+    try:
+        return {name: validated(model, read(), strict=strict)}
+    except InvalidRequest as error:
+        found += error.faults
+        return {}
+
+
+def _query_fields() -> dict[str, str]:
+    """Read the query parameters; a form's fields stand beside them as if they were some."""
+    fields = [*request.args.lists(), *_form_fields()]
+    given: dict[str, list[str]] = {}
+    for name, values in fields:
+        given.setdefault(name, []).extend(values)
+    twice = [Fault(name, "given more than once") for name, all_ in given.items() if len(all_) > 1]
+    if twice:
+        raise InvalidRequest(*twice)
+    return {name: values[0] for name, values in given.items()}
+
+
+def _form_fields() -> Iterator[tuple[str, list[str]]]:
+    if request.mimetype == "multipart/form-data":
+        yield from request.form.lists()
+
+
+def _faults(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]:
+    for fault in error.errors(include_url=False):
+        where = ".".join(str(step) for step in fault["loc"])
+        cause = fault.get("ctx", {}).get("error")
+        if isinstance(cause, InvalidRequest):  # the library's own words, when it found the fault
+            yield from (Fault(where or each.where, each.message) for each in cause.faults)
+        else:
+            yield Fault(where or "body", _words(fault, where, model))
+
+
+def _words(fault: ErrorDetails, where: str, model: type[BaseModel]) -> str:
+    kind, bounds = fault["type"], fault.get("ctx", {})
+    if kind == "extra_forbidden":
+        return f"there is no such parameter{_nearest(where, model)}"
+    if kind in WORDS:
+        return WORDS[kind].format(**bounds)
+    words = fault["msg"].removeprefix("Value error, ")
+    return words[:1].lower() + words[1:]
+
+
+def _nearest(name: str, model: type[BaseModel]) -> str:
+    known = list(model.model_fields)
+    if not known:
+        return "; this route takes none"
+    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(known)}"

@@ -1,0 +1,153 @@
+"""What a running service holds: its settings, its catalog, its jobs, and whether it is ready.
+
+The start is in two steps, so that the port answers at once: open the store, then, in a thread,
+create the bundled datasets if the store is new, open the encoder and ask one question.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import threading
+import time
+from pathlib import Path
+from typing import Any, cast
+
+from flask import current_app
+
+from index.answers import Progress
+from index.catalog import Catalog
+from index.encoders import open_encoder
+from index.errors import SoftDictError, UnknownDataset
+from index.loading import LoadOptions
+from index.softdict import SoftDict
+
+from .errors import JobCancelled, NoDatasets, NotReady
+from .settings import Settings
+from .work import Jobs
+
+BUNDLED = Path(__file__).resolve().parent.parent / "data"
+# Stands in the store's folder while the bundled datasets are being created, so that a start
+# that was killed is taken up again, and a dataset that was deleted later stays deleted.
+MARK = "bundled-unfinished"
+
+log = logging.getLogger(__name__)
+
+
+class Runtime:
+    """The state of one service. Views reach it by ``runtime()``."""
+
+    def __init__(self, settings: Settings, catalog: Catalog | None = None) -> None:
+        self.settings = settings
+        self._bundle = catalog is None and settings.bundled and _unfinished(settings.home)
+        self.catalog = Catalog.open(settings.home) if catalog is None else catalog
+        self.jobs = Jobs(waiting=settings.max_jobs, kept=settings.kept_jobs)
+        self.started = time.time()
+        self._closing = threading.Event()
+        self._warm = threading.Event()
+        self._fault: SoftDictError | None = None
+        self._warming: threading.Thread | None = None
+
+    def warm_up(self) -> None:
+        """Get ready in a thread."""
+        self._warming = threading.Thread(target=self._get_ready, name="warm-up", daemon=True)
+        self._warming.start()
+
+    def check_ready(self) -> None:
+        """Raise NotReady, saying why, unless questions can be answered at once."""
+        if self._fault is not None:
+            raise NotReady(f"the start failed: {self._fault}")
+        if not self._warm.is_set():
+            raise NotReady(self._unready())
+
+    def dataset(self, name: str | None = None) -> SoftDict:
+        """Return a dataset by name, or the first; raise UnknownDataset, NoDatasets or NotReady."""
+        try:
+            return self.catalog[name] if name else self._first()
+        except (UnknownDataset, NoDatasets):
+            if self._bundle:  # it may be one of those that are being created
+                raise NotReady(self._unready()) from None
+            raise
+
+    def close(self) -> None:
+        """Cancel what runs, wait for it, and close the store."""
+        self._closing.set()
+        self.jobs.close()
+        if self._warming is not None:
+            self._warming.join(30)
+        self.catalog.close()
+
+    def _first(self) -> SoftDict:
+        name = next(iter(self.catalog), None)
+        if name is None:
+            raise NoDatasets
+        return self.catalog[name]
+
+    def _unready(self) -> str:
+        what = "creating the bundled datasets" if self._bundle else "opening the encoder"
+        return f"{what}; try again in a moment"
+
+    def _get_ready(self) -> None:
+        try:
+            if self._bundle:
+                self._create_bundled()
+            open_encoder(self.settings.encoder).encode(["warm up"])
+            for name in itertools.islice(self.catalog, 1):
+                self.catalog[name].search("warm up", k=1)
+            self._warm.set()
+            log.info("ready %.1f s after the start", time.time() - self.started)
+        except JobCancelled:
+            log.info("the start was interrupted")
+        except SoftDictError as fault:
+            self._fault = fault
+            log.error("not ready: %s", fault)
+        except Exception:
+            self._fault = SoftDictError("it failed inside; the log has the cause")
+            log.exception("not ready")
+        finally:
+            self._bundle = False
+
+    def _create_bundled(self) -> None:
+        for dataset in _bundled():
+            if dataset["name"] not in self.catalog:
+                self._create(dataset)
+        (self.settings.home / MARK).unlink(missing_ok=True)
+
+    def _create(self, dataset: dict[str, Any]) -> None:
+        options = {
+            name: value
+            for name, value in dataset.items()
+            if name not in ("name", "file", "encoder", "temperature")
+        }
+        self.catalog.load(
+            dataset["name"],
+            BUNDLED / dataset["file"],
+            LoadOptions(**options),
+            encoder=dataset.get("encoder", self.settings.encoder),
+            temperature=dataset.get("temperature", "auto"),
+            progress=self._stop_if_closing,
+        )
+        log.info("created the bundled dataset %s", dataset["name"])
+
+    def _stop_if_closing(self, progress: Progress) -> None:
+        if self._closing.is_set():
+            raise JobCancelled
+
+
+def runtime() -> Runtime:
+    """Return the state of the service that answers this request."""
+    return cast(Runtime, current_app.extensions["softdict"])
+
+
+def _unfinished(home: Path) -> bool:
+    """Mark a new store, and say whether the bundled datasets are still to be created."""
+    mark = home / MARK
+    if not Catalog.exists(home):
+        home.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+    return mark.exists()
+
+
+def _bundled() -> list[dict[str, Any]]:
+    return cast("list[dict[str, Any]]", json.loads((BUNDLED / "datasets.json").read_text("utf-8")))

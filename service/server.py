@@ -1,0 +1,132 @@
+"""The server: waitress, one process, many threads. It never forks.
+
+Waitress takes a request in whole, in a temporary file beyond half a megabyte, before a thread
+sees it; what it refuses itself (too large, not HTTP) is said as a problem too.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import signal
+import sys
+from collections.abc import Callable
+from http import HTTPStatus
+from types import FrameType
+from typing import Any, NoReturn
+
+from flask import Flask
+from waitress.channel import HTTPChannel
+from waitress.parser import HTTPRequestParser
+from waitress.server import BaseWSGIServer, create_server
+from waitress.task import ErrorTask
+
+from . import __version__
+from .app import FORM_OVERHEAD, create_app
+from .errors import CannotListen
+from .problems import MEDIA_TYPE, plain_problem
+from .settings import Settings
+
+BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
+
+log = logging.getLogger(__name__)
+
+
+class _ProblemTask(ErrorTask):
+    """Says waitress's own refusals as RFC 9457 problems."""
+
+    def execute(self) -> None:
+        error = self.request.error  # type: ignore[attr-defined]
+        status = HTTPStatus(error.code)
+        problem = plain_problem(status, _detail(status, error.body, self.channel.server.adj))
+        body = problem.model_dump_json(exclude_unset=True).encode()
+        self.status = f"{status} {status.phrase}"
+        self.response_headers = [("Content-Type", MEDIA_TYPE), ("Connection", "close")]
+        self.set_close_on_finish()
+        self.content_length = len(body)
+        self.write(body)
+
+
+class _Parser(HTTPRequestParser):
+    """Takes addresses as people type them: ``curl '…/search?q=país'`` sends the bare bytes."""
+
+    def parse_header(self, header_plus: bytes) -> None:
+        line, end, headers = header_plus.partition(b"\r\n")
+        super().parse_header(BEYOND_ASCII.sub(_percent, line) + end + headers)
+
+
+def _percent(byte: re.Match[bytes]) -> bytes:
+    return b"%%%02X" % ord(byte[0])
+
+
+class _Channel(HTTPChannel):
+    error_task_class = _ProblemTask
+    parser_class = _Parser
+
+
+def _detail(code: HTTPStatus, said: str, limits: Any) -> str:
+    if code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        limit = limits.max_request_body_size - FORM_OVERHEAD - 1
+        return f"the body is larger than {limit:,} bytes, the setting max_upload"
+    if code == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+        return f"the address and headers are larger than {limits.max_request_header_size:,} bytes"
+    if code == HTTPStatus.INTERNAL_SERVER_ERROR:
+        return "the log of the service has the cause"
+    return said
+
+
+def serve(settings: Settings, announce: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; then finish what is being answered and close the store.
+
+    ``announce`` is told the address as soon as the port answers.
+    """
+    app = create_app(settings)
+    state = app.extensions["softdict"]
+    try:
+        sockets: dict[Any, Any] = {}
+        server = _listening(app, settings, sockets)
+        for each in sockets.values():
+            if isinstance(each, BaseWSGIServer):
+                each.channel_class = _Channel
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _stop)
+        state.warm_up()
+        announce(_address(server, settings))
+        server.run()  # returns on SystemExit, which _stop raises
+    finally:
+        log.info("stopping")
+        state.close()
+
+
+def _listening(app: Flask, settings: Settings, sockets: dict[Any, Any]) -> Any:
+    try:
+        return create_server(
+            app,
+            map=sockets,
+            host=settings.host,
+            port=settings.port,
+            threads=settings.threads,
+            ident=f"softdict/{__version__}",
+            # A character of a key or query may take 12 bytes: four of UTF-8, each as %XX.
+            max_request_header_size=12 * (settings.max_key + settings.max_query) + 2**16,
+            max_request_body_size=settings.max_upload + FORM_OVERHEAD + 1,
+            channel_timeout=settings.idle_timeout,
+            connection_limit=1000,
+            asyncore_use_poll=True,  # select() cannot watch a file descriptor above 1023
+            clear_untrusted_proxy_headers=True,
+        )
+    except (OSError, ValueError) as error:
+        raise CannotListen(settings.host, settings.port, error) from None
+
+
+def _stop(number: int, _: FrameType | None) -> NoReturn:
+    log.info("got %s", signal.Signals(number).name)
+    sys.exit(0)
+
+
+def _address(server: Any, settings: Settings) -> str:
+    listening = getattr(server, "effective_listen", None) or [
+        (server.effective_host, server.effective_port)
+    ]
+    host, port = listening[0]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -1,0 +1,109 @@
+"""Every setting, once: its name, default, bounds and help text.
+
+A setting ``max_rows`` is the variable ``SOFTDICT_MAX_ROWS`` and the flag ``--max-rows``. Flags
+win over variables, variables over defaults. A variable with the prefix that names no setting
+stops the start: a limit that is silently not in force is worse than no start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+PREFIX = "SOFTDICT_"
+
+
+class SettingsError(Exception):
+    """One or more settings are wrong; the message has a line for each."""
+
+
+def _split(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+class Settings(BaseModel):
+    """The settings of one process. Frozen: nothing changes them after the start."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    home: Path = Field(Path("var"), description="folder of the store")
+    host: str = Field("127.0.0.1", min_length=1, description="address to listen on")
+    port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
+    allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_split)] = Field(
+        (),
+        description="names, separated by commas, under which browsers may reach this service, "
+        "beside localhost and plain addresses; * allows any",
+    )
+    threads: int = Field(8, ge=1, le=256, description="requests answered at the same time")
+    encoder: str = Field("builtin", min_length=1, description="encoder of new datasets")
+    bundled: bool = Field(True, description="create the bundled datasets in an empty store")
+    max_upload: int = Field(256 * 2**20, ge=1, description="largest file, in bytes")
+    max_json: int = Field(16 * 2**20, ge=1, description="largest JSON request, in bytes")
+    max_rows: int = Field(1_000_000, ge=1, description="most rows in one load")
+    max_key: int = Field(10_000, ge=1, le=10_000, description="longest key, in characters")
+    max_query: int = Field(4_000, ge=1, le=100_000, description="longest query, in characters")
+    max_k: int = Field(1_000, ge=1, le=100_000, description="most matches in one answer")
+    at_once: int = Field(
+        256 * 2**10, ge=0, description="largest load answered at once, in bytes; a larger is a job"
+    )
+    max_jobs: int = Field(16, ge=1, le=10_000, description="most jobs waiting their turn")
+    kept_jobs: int = Field(100, ge=1, le=10_000, description="finished jobs remembered")
+    idle_timeout: int = Field(120, ge=1, description="seconds before an idle connection is closed")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="least level that is logged"
+    )
+
+
+def variable(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return PREFIX + name.upper()
+
+
+def load_settings(
+    flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ
+) -> Settings:
+    """Read the settings: flags, then variables, then defaults.
+
+    Raises
+    ------
+    SettingsError
+        With a line for each variable that names no setting and each value out of bounds.
+    """
+    known = {variable(name): name for name in Settings.model_fields}
+    given = {name: value for name, value in environ.items() if name.startswith(PREFIX)}
+    faults = [_misspelt(name, known) for name in given if name not in known]
+    values: dict[str, Any] = {known[name]: text for name, text in given.items() if name in known}
+    chosen = {name: value for name, value in (flags or {}).items() if value is not None}
+    try:
+        settings = Settings(**{**values, **chosen})
+    except ValidationError as error:
+        faults += [
+            f"{_source(str(fault['loc'][0]), chosen)}: {fault['msg']} (got {fault['input']!r})"
+            for fault in error.errors()
+        ]
+    if faults:
+        raise SettingsError("\n".join(faults))
+    return settings
+
+
+def source(name: str, flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> str:
+    """Say where a setting's value came from: flag, environment or default."""
+    if flags.get(name) is not None:
+        return "flag"
+    return "environment" if variable(name) in environ else "default"
+
+
+def _source(name: str, flags: Mapping[str, Any]) -> str:
+    return f"--{name.replace('_', '-')}" if name in flags else variable(name)
+
+
+def _misspelt(name: str, known: Mapping[str, str]) -> str:
+    nearest = get_close_matches(name, known, n=1, cutoff=0.0)[0]
+    return f"{name}: there is no such setting; the nearest is {nearest}"

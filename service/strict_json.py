@@ -1,0 +1,46 @@
+"""JSON as the standard has it: no NaN, no infinity, no name twice, no half of a surrogate pair.
+
+Python's own reader lets all of these pass, and each would change or break what is stored.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .errors import MalformedRequest
+
+
+def loads(text: str | bytes) -> Any:
+    """Read JSON; raise MalformedRequest with what is wrong."""
+    try:
+        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_twice)
+    except (ValueError, RecursionError) as error:
+        raise MalformedRequest(f"this is not JSON: {error or 'nested too deeply'}") from None
+    if ("\\u" if isinstance(text, str) else b"\\u") in text:  # type: ignore[operator]
+        dumps(value)  # an escape is the one way to write a surrogate
+    return value
+
+
+def dumps(value: object) -> bytes:
+    """Write JSON, in UTF-8; raise MalformedRequest where JSON cannot say it."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as error:
+        raise MalformedRequest(f"this is not JSON: {error}") from None
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            f"{twice!r} stands twice in an object; send a list of [key, value] pairs, "
+            "and say what duplicates mean"
+        )
+    return found

@@ -1,0 +1,206 @@
+"""Tables that arrive over HTTP: received into a temporary file, then loaded at once or as a job.
+
+A table comes as a form's file, as a raw body whose content type says its format, or inside a
+JSON document. Whatever its size, only a block of it is in memory at a time (a JSON document is
+parsed, and has its own, lower limit).
+"""
+
+from __future__ import annotations
+
+import gzip
+import tempfile
+import zlib
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import IO, BinaryIO, cast
+
+from flask import request
+
+from index.answers import LoadReport, Progress
+from index.errors import DatasetExists, Fault, InvalidRequest, UnreadableSource
+from index.loading import LoadOptions
+
+from . import strict_json
+from .errors import TooLarge, UnsupportedContent
+from .incoming import DatasetBody, LoadQuery
+from .requests import json_body, validated
+from .runtime import Runtime
+from .work import Job
+
+FORMATS = {
+    "text/csv": "csv",
+    "text/tab-separated-values": "tsv",
+    "application/json": "json",
+    "application/x-ndjson": "jsonl",
+    "application/vnd.apache.parquet": "parquet",
+}
+READ = ["multipart/form-data", *FORMATS]
+GZIP_MAGIC = b"\x1f\x8b"
+BLOCK = 2**20  # bytes
+Work = Callable[[Callable[[Progress], None] | None], LoadReport]
+
+
+BODY = {
+    "required": True,
+    "content": {
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "properties": {"file": {"type": "string", "format": "binary"}},
+                "required": ["file"],
+                "description": "the file; further fields mean what the query parameters do",
+            }
+        },
+        "application/json": {
+            "schema": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "entries": {"anyOf": [{"type": "object"}, {"type": "array", "items": {}}]},
+                },
+                "description": "{name, entries, options…}; with ?name=, a bare table",
+                "example": {"name": "prices", "entries": {"méxico": 7, "alemania": 10}},
+            }
+        },
+        **{kind: {"schema": {"type": "string"}} for kind in FORMATS if kind != "application/json"},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Order:
+    """A table that has been received, and what to do with it. The load closes ``table``."""
+
+    table: BinaryIO
+    size: int  # bytes
+    filename: str | None
+    format: str | None
+    query: LoadQuery
+
+    @property
+    def name(self) -> str:
+        """The dataset's name; ``received`` made sure that there is one."""
+        return cast(str, self.query.name)
+
+    def appends(self, existed: bool) -> bool:
+        """Say whether the rows go into a dataset that was there before."""
+        return existed and self.query.if_exists == "append"
+
+
+def received(query: LoadQuery, limit: int) -> Order:
+    """Take in the request's table, ``limit`` bytes of it at most."""
+    kind = request.mimetype
+    if kind == "application/json" and query.name is None:
+        return _document(query)
+    if kind != "multipart/form-data" and kind not in FORMATS:
+        raise UnsupportedContent(kind, READ)
+    if query.name is None:
+        raise InvalidRequest(Fault("name", "required, and not given"))
+    if kind == "multipart/form-data":
+        source, filename, format_ = *_file_part(), None
+    else:
+        source, filename, format_ = request.stream, None, FORMATS[kind]
+    table, size = _unpacked(*_spooled(source, limit), limit)
+    return Order(table, size, filename, query.format or format_, query)
+
+
+def load(order: Order, state: Runtime) -> LoadReport | Job:
+    """Load a table at once where it is small, else as a job; either way close it."""
+    query = order.query
+    with ExitStack() as stack:
+        stack.enter_context(order.table)
+        if query.if_exists == "error" and not query.dry_run and order.name in state.catalog:
+            raise DatasetExists(order.name)  # before a job that could only fail
+        if order.size <= state.settings.at_once if query.wait is None else query.wait:
+            return _work(order, state)(None)
+        job = state.jobs.submit(order.name, _work(order, state), order.table.close)
+        stack.pop_all()  # the job closes the table now
+        return job
+
+
+def _work(order: Order, state: Runtime) -> Work:
+    query, settings = order.query, state.settings
+    options = LoadOptions(
+        format=order.format,
+        key=query.key,
+        columns=query.columns or {},
+        delimiter=query.delimiter,
+        header=query.header,
+        encoding=query.encoding,
+        on_error=query.on_error,
+        duplicates=query.duplicates,
+        max_rows=settings.max_rows,
+        max_key_length=settings.max_key,
+    )
+    return lambda progress: state.catalog.load(
+        order.name,
+        order.table,
+        options,
+        filename=order.filename,
+        if_exists=query.if_exists,
+        encoder=query.encoder or settings.encoder,
+        temperature=query.temperature,
+        dry_run=query.dry_run,
+        progress=progress,
+    )
+
+
+def _document(query: LoadQuery) -> Order:
+    document = json_body()
+    if not isinstance(document, dict):
+        raise InvalidRequest(
+            Fault("name", "a bare table has no name: give it as ?name=, or send {name, entries}")
+        )
+    fields = {**query.model_dump(exclude_unset=True), **document}
+    body = validated(DatasetBody, fields, strict=True)
+    table, size = _spooled_bytes(strict_json.dumps(body.entries))
+    return Order(table, size, None, "json", body)
+
+
+def _file_part() -> tuple[IO[bytes], str | None]:
+    parts = list(request.files.items(multi=True))
+    if [name for name, _ in parts] != ["file"]:
+        got = ", ".join(name for name, _ in parts) or "none"
+        raise InvalidRequest(Fault("file", f"send exactly one file, as the field file; got {got}"))
+    return parts[0][1].stream, parts[0][1].filename or None
+
+
+def _spooled(source: IO[bytes], limit: int) -> tuple[BinaryIO, int]:
+    table, size = _temporary(), 0
+    try:
+        while block := source.read(BLOCK):
+            size += len(block)
+            if size > limit:
+                raise TooLarge(limit, "the setting max_upload")
+            table.write(block)
+    except BaseException:
+        table.close()
+        raise
+    table.seek(0)
+    return table, size
+
+
+def _unpacked(table: BinaryIO, size: int, limit: int) -> tuple[BinaryIO, int]:
+    """Unpack a gzipped table: the limit is on what it unpacks to, or a small file could fill us."""
+    magic = table.read(2)
+    table.seek(0)
+    if magic != GZIP_MAGIC:
+        return table, size
+    with table, gzip.GzipFile(fileobj=table) as packed:
+        try:
+            return _spooled(cast(IO[bytes], packed), limit)
+        except (EOFError, OSError, zlib.error):
+            raise UnreadableSource("its gzip data is damaged or cut short") from None
+
+
+def _spooled_bytes(content: bytes) -> tuple[BinaryIO, int]:
+    table = _temporary()
+    table.write(content)
+    table.seek(0)
+    return table, len(content)
+
+
+def _temporary() -> BinaryIO:
+    """A file without a name, which the system removes even if this process is killed."""
+    return cast(BinaryIO, tempfile.TemporaryFile(prefix="softdict-"))

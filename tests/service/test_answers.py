@@ -1,0 +1,152 @@
+"""GET /search, GET and POST /compare: what is asked reaches the library, and comes back shaped."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tests.service.checked import CheckedClient
+from tests.service.conftest import COUNTRIES
+
+
+def test_search_answers_the_first_dataset_with_the_fields_of_the_design(
+    client: CheckedClient,
+) -> None:
+    answer = client.get("/search?q=país&k=2").get_json()
+
+    assert list(answer) == [
+        "query",
+        "dataset",
+        "mode",
+        "blend",
+        "matches",
+        "attention",
+        "confidence",
+    ]
+    assert (answer["query"], answer["dataset"], answer["mode"]) == ("país", "paises", "soft")
+    assert [set(match) for match in answer["matches"]] == [{"key", "values", "score", "weight"}] * 2
+    assert answer["attention"]["keys"] == 4
+    assert (answer["attention"]["coverage"], answer["attention"]["error"]) == (1.0, 0.0)
+
+
+def test_the_weights_and_the_blend_are_those_of_the_formula(client: CheckedClient) -> None:
+    answer = client.get("/search?q=país&temperature=0.1&k=4").get_json()
+
+    scores = {match["key"]: match["score"] for match in answer["matches"]}
+    terms = {key: math.exp(score / 0.1) for key, score in scores.items()}
+    weights = {key: term / sum(terms.values()) for key, term in terms.items()}
+    mean = sum(weights[key] * COUNTRIES[key] for key in weights)
+    shown = {match["key"]: match["weight"] for match in answer["matches"]}
+    assert shown == pytest.approx(weights, abs=1e-5)
+    assert answer["blend"]["value"]["mean"] == pytest.approx(mean, abs=1e-4)
+    assert answer["attention"]["temperature"] == pytest.approx(0.1)
+
+
+def test_a_whole_number_stays_one(client: CheckedClient) -> None:
+    text = client.get("/search?q=perro&k=1").text
+
+    assert '"values":{"value":5}' in text
+
+
+def test_the_answer_is_utf8_and_not_escaped(client: CheckedClient) -> None:
+    response = client.get("/search?q=país")
+
+    assert response.content_type == "application/json"
+    assert "méxico".encode() in response.data
+
+
+def test_the_weight_of_a_row_does_not_depend_on_k(client: CheckedClient) -> None:
+    one = client.get("/search?q=país&k=1").get_json()["matches"]
+    all_ = client.get("/search?q=país&k=4").get_json()["matches"]
+
+    assert one == all_[:1]
+    assert sum(match["weight"] for match in all_) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_dataset_chooses_the_dataset(client: CheckedClient) -> None:
+    answer = client.get("/search?q=PERRO&dataset=palabras&temperature=0.01").get_json()
+
+    blend = answer["blend"]["value"]
+    assert (blend["type"], blend["value"]) == ("text", "DOG")
+    assert blend["distribution"][0]["probability"] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_a_vector_comes_as_a_list(client: CheckedClient) -> None:
+    answer = client.get("/search?q=rojo&dataset=colores&k=1&temperature=0.001").get_json()
+
+    assert answer["matches"][0]["values"] == {"value": [240, 20, 10]}
+    assert answer["blend"]["value"]["mean"] == pytest.approx([240, 20, 10], abs=1e-3)
+
+
+def test_mode_exact_answers_as_a_plain_dictionary(client: CheckedClient) -> None:
+    found = client.get("/search?q=perro&mode=exact").get_json()
+    absent = client.get("/search?q=país&mode=exact").get_json()
+
+    assert [(match["key"], match["weight"]) for match in found["matches"]] == [("perro", 1.0)]
+    assert (absent["matches"], absent["blend"]) == ([], {"value": None})
+
+
+def test_as_of_attends_to_the_first_entries_only(client: CheckedClient) -> None:
+    answer = client.get("/search?q=perro&as_of=2").get_json()
+
+    assert {match["key"] for match in answer["matches"]} == {"méxico", "alemania"}
+    assert answer["attention"]["keys"] == 2
+
+
+def test_as_of_a_time_before_all_entries_attends_to_nothing(client: CheckedClient) -> None:
+    answer = client.get("/search?q=perro&as_of=1999-12-31").get_json()
+
+    assert (answer["matches"], answer["attention"]["keys"]) == ([], 0)
+
+
+@pytest.mark.parametrize("temperature", ["auto", "sqrt_d", "effective_keys:2", "0.25"])
+def test_every_spelling_of_a_temperature_is_taken(client: CheckedClient, temperature: str) -> None:
+    attention = client.get(f"/search?q=país&temperature={temperature}").get_json()["attention"]
+
+    if temperature == "effective_keys:2":
+        assert attention["effective_keys"] == pytest.approx(2.0, abs=1e-3)
+    if temperature == "sqrt_d":
+        assert attention["temperature"] == pytest.approx(math.sqrt(384), rel=1e-5)
+
+
+def test_explain_shows_the_steps_and_they_lead_to_the_weights(client: CheckedClient) -> None:
+    answer = client.get("/search?q=país&explain=1&temperature=0.1").get_json()
+
+    steps = answer["explanation"]
+    top = steps["rows"][0]
+    assert top["logit"] == pytest.approx(top["score"] / 0.1, rel=1e-4)
+    assert top["exp"] / steps["normaliser"] == pytest.approx(top["weight"], abs=1e-5)
+
+
+def test_compare_sets_exact_beside_soft(client: CheckedClient) -> None:
+    absent = client.get("/compare?q=país").get_json()
+    found = client.get("/compare?q=méxico").get_json()
+
+    assert absent["exact"] == {"found": False, "values": None}
+    assert found["exact"] == {"found": True, "values": {"value": 7}}
+    assert found["soft"]["matches"][0]["key"] == "méxico"
+    assert found["manual"] is None
+
+
+def test_compare_blends_weights_chosen_by_hand(client: CheckedClient) -> None:
+    weights = {"méxico": 0.3, "alemania": 0.3, "inglaterra": 0.3, "perro": 0.1}
+    manual = client.post("/compare", json={"q": "país", "weights": weights}).get_json()["manual"]
+
+    assert manual["blend"]["value"]["mean"] == pytest.approx(8.0, abs=1e-6)
+    assert manual["total"] == pytest.approx(1.0)
+
+
+def test_compare_normalises_weights_and_says_what_they_summed_to(client: CheckedClient) -> None:
+    body = {"q": "país", "weights": {"méxico": 3, "perro": 1}}
+    manual = client.post("/compare", json=body).get_json()["manual"]
+
+    assert manual["weights"] == pytest.approx({"méxico": 0.75, "perro": 0.25})
+    assert manual["total"] == 4.0
+    assert manual["blend"]["value"]["mean"] == pytest.approx(6.5)
+
+
+def test_compare_names_every_unknown_key_among_the_weights(client: CheckedClient) -> None:
+    body = {"q": "país", "weights": {"mexico": 1, "chile": 1, "perro": 1}}
+
+    assert set(client.faults("POST", "/compare", json=body)) == {"weights.mexico", "weights.chile"}

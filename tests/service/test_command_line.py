@@ -1,0 +1,291 @@
+"""The command line: what it prints, on which stream, and with which code it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from service.cli import main
+from service.settings import Settings
+from tests.service.conftest import COUNTRIES
+from tests.service.running import PATIENCE, ROOT, Service, environment
+
+HEAVY = ("torch", "faiss", "onnxruntime", "pyarrow", "sentence_transformers", "flask", "numpy")
+COMMANDS = (
+    "serve",
+    "load",
+    "search",
+    "compare",
+    "datasets",
+    "export",
+    "reencode",
+    "delete",
+    "settings",
+)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended, and what it said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command inside this process, which saves the second that a new one takes."""
+    for name in os.environ:
+        if name.startswith("SOFTDICT_"):
+            monkeypatch.delenv(name)
+    defaults = {"SOFTDICT_HOME": str(tmp_path / "store"), "SOFTDICT_ENCODER": "random"}
+
+    def call(*args: str, **env: str) -> Ran:
+        ended = CliRunner().invoke(
+            main, args, prog_name="python -m service", env={**defaults, **env}
+        )
+        return Ran(ended.exit_code, ended.stdout, ended.stderr)
+
+    return call
+
+
+def process(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a command as a person does."""
+    command = [sys.executable, "-m", "service", *args]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment(**env), capture_output=True, text=True, timeout=PATIENCE
+    )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    path = tmp_path / "precios.csv"
+    path.write_text("key,valor\n" + "".join(f"{k},{v}\n" for k, v in COUNTRIES.items()), "utf-8")
+    return str(path)
+
+
+def test_what_is_loaded_is_listed_found_compared_exported_and_deleted(
+    run: Run, table: str, tmp_path: Path
+) -> None:
+    loaded = run("load", table, "--name", "paises", "--json")
+    assert (loaded.returncode, json.loads(loaded.stdout)["loaded"]) == (0, 4), loaded.stderr
+
+    listed = json.loads(run("datasets", "--json").stdout)["datasets"]
+    assert [(each["name"], each["entries"]) for each in listed] == [("paises", 4)]
+
+    found = json.loads(run("search", "perro", "-k", "2", "--temperature", "0.01", "--json").stdout)
+    assert (len(found["matches"]), found["matches"][0]["key"]) == (2, "perro")
+    assert found["blend"]["valor"]["mean"] == pytest.approx(5.0, abs=1e-6)
+
+    hand = {"méxico": 0.3, "alemania": 0.3, "inglaterra": 0.3, "perro": 0.1}
+    by_hand = [f"--weight={key}={weight}" for key, weight in hand.items()]
+    compared = json.loads(run("compare", "país", *by_hand, "--json").stdout)
+    assert compared["exact"]["found"] is False
+    assert compared["manual"]["blend"]["valor"]["mean"] == pytest.approx(8.0)
+
+    assert run("export", "paises").stdout.splitlines()[0] == "key,valor"
+    out = tmp_path / "out.jsonl"
+    assert run("export", "paises", "--format", "jsonl", "-o", str(out)).returncode == 0
+    rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert {row["key"]: row["valor"] for row in rows} == COUNTRIES
+    assert list(tmp_path.glob("*.part")) == []
+
+    assert run("delete", "paises").stdout == "deleted paises\n"
+    assert json.loads(run("datasets", "--json").stdout) == {"datasets": []}
+
+
+def test_what_is_printed_is_for_people(run: Run, table: str) -> None:
+    loaded = run("load", table, "--name", "paises")
+    found = run("search", "perro", "--temperature", "0.01").stdout
+    compared = run("compare", "país").stdout
+
+    assert "paises: loaded 4 entries (csv)" in loaded.stdout
+    assert "valor: 5 (90 % between 5 and 5)" in found
+    assert "perro       100.0%  " + "█" * 30 in found
+    assert "effective keys of 4" in found
+    assert compared.startswith("exact: nothing\n")
+    assert run("compare", "méxico").stdout.startswith("exact: valor 7\n")
+    assert "paises  4 entries  valor (number)" in run("datasets").stdout
+
+
+def test_a_load_shows_its_progress_on_stderr(run: Run, table: str) -> None:
+    loaded = run("load", table, "--name", "paises", "--json")
+
+    assert "encoding" in loaded.stderr
+    json.loads(loaded.stdout)
+
+
+def test_a_dry_run_says_what_would_be_loaded(run: Run, table: str) -> None:
+    dry = run("load", table, "--name", "paises", "--dry-run", "--column", "valor=text")
+
+    assert "paises: would load 4 entries (csv)" in dry.stdout
+    assert "valor (text)" in dry.stdout
+    assert json.loads(run("datasets", "--json").stdout) == {"datasets": []}
+
+
+def test_a_refusal_is_code_1_and_one_line_on_stderr(run: Run, table: str) -> None:
+    run("load", table, "--name", "paises")
+    again = run("load", table, "--name", "paises")
+    absent = run("search", "a", "--dataset", "nada")
+
+    assert (again.returncode, again.stdout) == (1, "")
+    assert again.stderr.splitlines()[-1].startswith("softdict: a dataset 'paises' exists")
+    assert (absent.returncode, absent.stdout) == (1, "")
+    assert absent.stderr == "softdict: there is no dataset 'nada'; there are: paises\n"
+
+
+def test_with_json_a_refusal_is_a_problem(run: Run, table: str) -> None:
+    run("load", table, "--name", "paises")
+    refused = run("search", "a", "--temperature", "hot", "--json")
+
+    problem = json.loads(refused.stderr)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert problem["type"] == "/problems/invalid-request"
+    assert [fault["where"] for fault in problem["errors"]] == ["temperature"]
+
+
+def test_an_empty_store_is_a_refusal(run: Run) -> None:
+    asked = run("search", "a")
+
+    assert (asked.returncode, "Traceback" in asked.stderr) == (1, False)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("load", "nowhere.csv", "--name", "a"),
+        ("search",),
+        ("search", "a", "--mode", "hard"),
+        ("compare", "a", "--weight", "perro=much"),
+        ("settings", "--port", "-5"),
+        ("fly",),
+    ],
+)
+def test_a_wrong_command_is_code_2(run: Run, args: tuple[str, ...]) -> None:
+    wrong = run(*args)
+
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "Error" in wrong.stderr and "Traceback" not in wrong.stderr
+
+
+def test_asking_works_beside_a_running_service_and_writing_is_refused(
+    run: Run, table: str, service: Service
+) -> None:
+    home = {"SOFTDICT_HOME": str(service.home)}
+    found = run("search", "perro", "--json", **home)
+    listed = run("datasets", "--json", **home)
+    exported = run("export", "paises", **home)
+    loaded = run("load", table, "--name", "other", **home)
+    deleted = run("delete", "paises", "--json", **home)
+
+    assert json.loads(found.stdout)["matches"][0]["key"] == "perro", found.stderr
+    assert json.loads(listed.stdout)["datasets"][0]["name"] == "paises"
+    assert len(exported.stdout.splitlines()) >= 5
+    assert (loaded.returncode, "open for writing in another process" in loaded.stderr) == (1, True)
+    assert json.loads(deleted.stderr)["type"] == "/problems/store-locked"
+    assert service.get("/datasets/paises").status == 200
+
+
+def test_reencode_gives_a_dataset_another_encoder(run: Run, table: str) -> None:
+    run("load", table, "--name", "paises")
+    before = json.loads(run("datasets", "--json").stdout)["datasets"][0]
+    done = run("reencode", "paises", "--encoder", "random:5", "--json")
+
+    assert (before["encoder"], json.loads(done.stdout)["encoder"]) == ("random:0", "random:5")
+    assert json.loads(run("search", "perro", "--json").stdout)["matches"][0]["key"] == "perro"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(run: Run, command: str) -> None:
+    helped = run(command, "--help")
+
+    assert helped.returncode == 0
+    assert helped.stdout.startswith(f"Usage: python -m service {command}")
+    assert command == "serve" or "--json" in helped.stdout
+
+
+def test_help_and_settings_import_nothing_heavy() -> None:
+    script = (
+        "import sys\nfrom service.cli import main\n"
+        "for args in (['--help'], ['load', '--help'], ['settings']):\n"
+        "    main(args, standalone_mode=False)\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+
+    assert run.stderr.strip() == "[]"
+
+
+def test_settings_prints_every_setting_and_where_it_came_from(run: Run) -> None:
+    rows = json.loads(run("settings", "--threads", "3", "--json", SOFTDICT_PORT="9000").stdout)
+
+    assert [row["name"] for row in rows] == list(Settings.model_fields)
+    found = {row["name"]: (row["value"], row["source"]) for row in rows}
+    assert found["port"] == (9000, "environment")
+    assert found["threads"] == (3, "flag")
+    assert found["max_k"] == (1000, "default")
+    text = run("settings").stdout
+    assert all(row["variable"] in text and row["help"] in text for row in rows)
+
+
+def test_a_misspelt_variable_stops_every_command(run: Run, table: str) -> None:
+    for args in (("serve",), ("settings",), ("load", table, "--name", "a"), ("datasets",)):
+        stopped = run(*args, SOFTDICT_PROT="9000")
+        assert stopped.returncode == 2
+        assert "the nearest is SOFTDICT_PORT" in stopped.stderr
+
+
+def test_a_port_that_is_taken_is_said_so(tmp_path: Path, service: Service) -> None:
+    stopped = process("serve", "--port", str(service.address[1]), SOFTDICT_HOME=str(tmp_path))
+
+    assert (stopped.returncode, "Traceback" in stopped.stderr) == (1, False)
+    assert f"cannot listen on 127.0.0.1:{service.address[1]}" in stopped.stderr
+
+
+def test_a_second_service_on_the_same_store_is_refused(service: Service) -> None:
+    stopped = process("serve", "--port", "0", SOFTDICT_HOME=str(service.home))
+
+    assert (stopped.returncode, "Traceback" in stopped.stderr) == (1, False)
+    assert "open for writing in another process" in stopped.stderr
+
+
+def test_it_runs_as_a_process(tmp_path: Path, table: str) -> None:
+    home = {"SOFTDICT_HOME": str(tmp_path / "store"), "SOFTDICT_ENCODER": "random"}
+    loaded = process("load", table, "--name", "paises", **home)
+    refused = process("search", "país", "--dataset", "nada", "--json", **home)
+    found = process("search", "méxico", "--json", **home)
+
+    assert (loaded.returncode, refused.returncode, found.returncode) == (0, 1, 0), loaded.stderr
+    assert json.loads(refused.stderr)["type"] == "/problems/unknown-dataset"
+    assert json.loads(found.stdout)["matches"][0]["values"] == {"valor": 7}
+
+
+def test_a_reader_that_stops_reading_is_no_error(tmp_path: Path) -> None:
+    home = {"SOFTDICT_HOME": str(tmp_path / "store"), "SOFTDICT_ENCODER": "random"}
+    table = tmp_path / "many.csv"
+    table.write_text("key,valor\n" + "".join(f"{i} {'x' * 400},{i}\n" for i in range(1000)))
+    process("load", str(table), "--name", "many", **home)
+    command = f"{sys.executable} -m service export many | head -n 1"
+    shell = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, env=environment(**home), capture_output=True, text=True
+    )
+
+    assert (shell.stdout, shell.stderr) == ("key,valor\n", "")

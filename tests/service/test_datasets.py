@@ -1,0 +1,379 @@
+"""Datasets over HTTP: created from every kind of body, described, changed, exported, deleted."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from tests.service.checked import CheckedClient
+from tests.service.conftest import COUNTRIES, Make
+
+CSV = "clave;valor\nméxico;7\nalemania;10\n".encode()
+ROWS = [{"key": "méxico", "valor": 7}, {"key": "alemania", "valor": 10}]
+
+
+def parquet() -> bytes:
+    written = io.BytesIO()
+    pa.parquet.write_table(pa.Table.from_pylist(ROWS), written)
+    return written.getvalue()
+
+
+BODIES = {
+    "text/csv": b"key,valor\nm\xc3\xa9xico,7\nalemania,10\n",
+    "text/tab-separated-values": b"key\tvalor\nm\xc3\xa9xico\t7\nalemania\t10\n",
+    "application/json": json.dumps(ROWS).encode(),
+    "application/x-ndjson": "\n".join(json.dumps(row) for row in ROWS).encode(),
+    "application/vnd.apache.parquet": parquet(),
+}
+
+
+def values(client: CheckedClient, name: str) -> dict[str, Any]:
+    page = client.get(f"/datasets/{name}/entries").get_json()
+    return {entry["key"]: entry["values"] for entry in page["entries"]}
+
+
+def form(content: bytes, filename: str = "precios.csv", **fields: str) -> dict[str, Any]:
+    return {"data": {"file": (io.BytesIO(content), filename), **fields}}
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_a_raw_body_is_loaded_by_its_content_type(make: Make, kind: str) -> None:
+    client = make()
+    reply = client.post("/datasets?name=precios", data=BODIES[kind], content_type=kind)
+
+    assert reply.status_code == 201, reply.text
+    assert reply.headers["Location"] == "/datasets/precios"
+    assert (reply.get_json()["rows"], reply.get_json()["loaded"]) == (2, 2)
+    assert values(client, "precios") == {"méxico": {"valor": 7}, "alemania": {"valor": 10}}
+
+
+def test_a_form_s_file_is_loaded_with_what_was_detected(make: Make) -> None:
+    client = make()
+    reply = client.post("/datasets", **form(CSV, name="precios"))
+
+    assert reply.status_code == 201, reply.text
+    report = reply.get_json()
+    assert (report["key_column"], report["format"]) == ("clave", "csv")
+    assert report["columns"] == [{"name": "valor", "type": "number"}]
+    assert report["detected"]["delimiter"] == ";"
+    assert report["preview"][0] == {"key": "méxico", "values": {"valor": 7}}
+
+
+def test_a_form_s_fields_are_the_options(make: Make) -> None:
+    client = make()
+    csv = b"x|word|price\n1|a|7\n2|a|9\n3|b|zero\n"
+    fields = {
+        "name": "precios",
+        "key": "word",
+        "delimiter": "|",
+        "columns": '{"price": "number", "x": "skip"}',
+        "on_error": "skip",
+        "duplicates": "mean",
+        "temperature": "0.25",
+        "encoder": "random:7",
+    }
+    report = client.post("/datasets", **form(csv, **fields)).get_json()
+
+    assert report["columns"] == [{"name": "price", "type": "number"}]
+    assert [row["line"] for row in report["bad_rows"]] == [4]
+    assert values(client, "precios") == {"a": {"price": 8}}
+    described = client.get("/datasets/precios").get_json()
+    assert (described["temperature"], described["temperature_in_use"]) == ("0.25", 0.25)
+    assert described["encoder"].startswith("random:7")
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"méxico": 7, "perro": 5},
+        [["méxico", 7], ["perro", 5]],
+        [{"key": "méxico", "value": 7}, {"key": "perro", "value": 5}],
+        {"méxico": {"value": 7}, "perro": {"value": 5}},
+    ],
+)
+def test_a_json_document_holds_a_name_and_entries(make: Make, entries: object) -> None:
+    client = make()
+    reply = client.post("/datasets", json={"name": "precios", "entries": entries})
+
+    assert reply.status_code == 201, reply.text
+    assert values(client, "precios") == {"méxico": {"value": 7}, "perro": {"value": 5}}
+
+
+def test_a_json_document_holds_options_too(make: Make) -> None:
+    client = make()
+    entries = [{"word": "a", "price": 7}, {"word": "a", "price": 9}]
+    body = {"name": "p", "entries": entries, "key": "word", "duplicates": "last"}
+
+    assert client.post("/datasets", json=body).get_json()["duplicates"] == 1
+    assert values(client, "p") == {"a": {"price": 9}}
+
+
+def test_a_name_twice_in_a_json_object_is_refused(client: CheckedClient) -> None:
+    body = '{"name": "p", "entries": {"a": 1, "a": 2}}'
+    reply = client.post("/datasets", data=body, content_type="application/json")
+
+    assert (reply.status_code, "'a' stands twice" in reply.get_json()["detail"]) == (400, True)
+
+
+@pytest.mark.parametrize("text", ['"\\ud800"', "NaN", "1e999", "[" * 100_000])
+def test_what_json_cannot_say_is_refused_in_a_document(client: CheckedClient, text: str) -> None:
+    body = '{"name": "p", "entries": [["a", ' + text + "]]}"
+    reply = client.post("/datasets", data=body, content_type="application/json")
+
+    assert (reply.status_code, reply.get_json()["type"]) == (400, "/problems/malformed-request")
+
+
+def test_a_dry_run_writes_nothing(make: Make) -> None:
+    client = make()
+    reply = client.post("/datasets", **form(CSV, name="precios", dry_run="1"))
+
+    assert (reply.status_code, reply.get_json()["dry_run"]) == (200, True)
+    assert (reply.get_json()["rows"], reply.get_json()["loaded"]) == (2, 0)
+    assert client.get("/datasets").get_json() == {"datasets": []}
+
+
+def test_if_exists_says_what_becomes_of_the_old_one(client: CheckedClient) -> None:
+    body = {"name": "paises", "entries": {"chile": 6}}
+    refused = client.post("/datasets", json=body)
+    appended = client.post("/datasets", json={**body, "if_exists": "append"})
+    kept = set(values(client, "paises"))
+    replaced = client.post("/datasets", json={**body, "if_exists": "replace"})
+
+    assert (refused.status_code, refused.get_json()["type"]) == (409, "/problems/dataset-exists")
+    assert (appended.status_code, kept) == (200, {*COUNTRIES, "chile"})
+    assert (replaced.status_code, set(values(client, "paises"))) == (201, {"chile"})
+
+
+def test_bad_rows_are_named_by_line_and_leave_nothing_behind(make: Make) -> None:
+    client = make()
+    csv = b"key,price\na,7\nb,cheap\nc,8\nd,dear\n"
+    reply = client.post("/datasets", **form(csv, name="p", columns='{"price": "number"}'))
+
+    assert (reply.status_code, reply.get_json()["type"]) == (422, "/problems/bad-rows")
+    assert [fault["where"] for fault in reply.get_json()["errors"]] == ["line 3", "line 5"]
+    assert client.get("/datasets").get_json() == {"datasets": []}
+
+
+def test_what_is_no_table_is_unreadable(make: Make) -> None:
+    reply = make().post(
+        "/datasets?name=p", data=b"PAR1 no", content_type="application/vnd.apache.parquet"
+    )
+
+    assert (reply.status_code, reply.get_json()["type"]) == (422, "/problems/unreadable-source")
+
+
+def test_a_table_without_a_name_is_refused(make: Make) -> None:
+    client = make()
+    raw = {"data": b"key,v\na,1\n", "content_type": "text/csv"}
+
+    assert "name" in client.faults("POST", "/datasets", **raw)
+    assert "name" in client.faults("POST", "/datasets", **form(CSV))
+    assert "name" in client.faults("POST", "/datasets", json={"entries": {"a": 1}})
+    assert "name" in client.faults("POST", "/datasets", json=[{"key": "a", "value": 1}])
+
+
+def test_a_form_holds_exactly_one_file_and_no_unknown_field(make: Make) -> None:
+    client = make()
+    nothing = {"data": {"name": "p"}, "content_type": "multipart/form-data"}
+    none = client.faults("POST", "/datasets", **nothing)
+    two = client.faults(
+        "POST",
+        "/datasets",
+        data={"name": "p", "file": (io.BytesIO(CSV), "a.csv"), "also": (io.BytesIO(CSV), "b.csv")},
+    )
+    unknown = client.faults("POST", "/datasets", **form(CSV, name="p", delimitre=";"))
+
+    assert (list(none), list(two)) == (["file"], ["file"])
+    assert unknown == {"delimitre": "there is no such parameter; did you mean delimiter?"}
+
+
+def test_every_wrong_option_is_named_at_once(make: Make) -> None:
+    wrong = {
+        "name": "p",
+        "columns": '{"price": "money"}',
+        "on_error": "ignore",
+        "duplicates": "max",
+        "if_exists": "merge",
+        "format": "xlsx",
+        "temperature": "hot",
+        "delimiter": ";;",
+        "header": "perhaps",
+    }
+    url = "/datasets?" + urlencode(wrong)
+    faults = make().faults("POST", url, data=CSV, content_type="text/csv")
+
+    assert set(faults) == {*wrong, "columns.price"} - {"name", "columns"}
+
+
+def test_columns_that_are_not_json_are_malformed(make: Make) -> None:
+    reply = make().post("/datasets?name=p&columns=price", data=CSV, content_type="text/csv")
+
+    assert (reply.status_code, reply.get_json()["type"]) == (400, "/problems/malformed-request")
+
+
+def test_an_encoder_that_is_none_is_refused(make: Make) -> None:
+    reply = make().post("/datasets", **form(CSV, name="p", encoder="psychic"))
+
+    assert reply.status_code == 422
+    assert "encoder" in reply.get_json()["errors"][0]["where"]
+
+
+@pytest.mark.parametrize("encoder", ["st:some/model", "st:/etc"])
+def test_nobody_makes_the_service_fetch_or_open_a_model(make: Make, encoder: str) -> None:
+    faults = make().faults("POST", "/datasets", **form(CSV, name="p", encoder=encoder))
+
+    assert faults == {"encoder": faults["encoder"]}
+    assert "only the service's own sentence-transformers model" in faults["encoder"]
+
+
+@pytest.mark.parametrize("multipart", [False, True])
+def test_an_upload_above_the_limit_is_refused_and_the_limit_named(
+    make: Make, multipart: bool
+) -> None:
+    client = make(max_upload=1000)
+    csv = b"key,v\n" + b"".join(b"%d,1\n" % i for i in range(500))
+    if multipart:
+        reply = client.post("/datasets", **form(csv, name="p"))
+    else:
+        reply = client.post("/datasets?name=p", data=csv, content_type="text/csv")
+
+    assert (reply.status_code, reply.get_json()["type"]) == (413, "/problems/too-large")
+    assert "1,000 bytes, the setting max_upload" in reply.get_json()["detail"]
+    assert client.get("/datasets").get_json() == {"datasets": []}
+
+
+def test_rows_above_the_limit_are_refused(make: Make) -> None:
+    client = make(max_rows=2)
+    reply = client.post("/datasets", json={"name": "p", "entries": {"a": 1, "b": 2, "c": 3}})
+
+    assert reply.status_code == 422
+    assert client.get("/datasets").get_json() == {"datasets": []}
+
+
+def test_the_list_is_in_order_of_creation_and_names_columns(client: CheckedClient) -> None:
+    found = client.get("/datasets").get_json()["datasets"]
+
+    assert [each["name"] for each in found] == ["paises", "palabras", "colores"]
+    assert found[2]["columns"] == [{"name": "value", "type": "vector", "width": 3}]
+    assert [each["entries"] for each in found] == [4, 3, 3]
+
+
+def test_the_version_counts_changes(client: CheckedClient) -> None:
+    before = client.get("/datasets/paises").get_json()
+    client.put("/datasets/paises/entries/chile", json=6)
+    after = client.get("/datasets/paises").get_json()
+
+    assert after["version"] > before["version"]
+    assert after["modified"] >= before["modified"]
+
+
+def test_the_temperature_can_be_set_and_is_used(client: CheckedClient) -> None:
+    changed = client.patch("/datasets/paises", json={"temperature": 0.5})
+
+    assert (changed.status_code, changed.get_json()["temperature"]) == (200, "0.5")
+    attention = client.get("/search?q=país").get_json()["attention"]
+    assert attention["temperature"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("temperature", ["hot", -1, 0, True, None, [0.1]])
+def test_a_temperature_that_is_none_is_refused(client: CheckedClient, temperature: object) -> None:
+    faults = client.faults("PATCH", "/datasets/paises", json={"temperature": temperature})
+
+    assert {where.partition(".")[0] for where in faults} == {"temperature"}
+
+
+def test_delete_removes_the_dataset(client: CheckedClient) -> None:
+    assert client.delete("/datasets/paises").status_code == 204
+
+    gone = client.get("/datasets/paises")
+    assert (gone.status_code, gone.get_json()["type"]) == (404, "/problems/unknown-dataset")
+    assert client.get("/search?q=GATO").get_json()["dataset"] == "palabras"
+
+
+def test_an_empty_catalog_says_so(make: Make) -> None:
+    client = make()
+    for path in ("/search?q=a", "/compare?q=a"):
+        reply = client.get(path)
+        assert (reply.status_code, reply.get_json()["type"]) == (404, "/problems/no-datasets")
+    assert client.get("/readyz").status_code == 503  # nothing has been opened in this process yet
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PATCH"])
+def test_a_dataset_that_is_not_there_is_a_problem(client: CheckedClient, method: str) -> None:
+    body = {"json": {"temperature": 1}} if method == "PATCH" else {}
+    reply = client.open("/datasets/nada", method=method, **body)
+
+    assert (reply.status_code, reply.get_json()["type"]) == (404, "/problems/unknown-dataset")
+    assert "paises, palabras, colores" in reply.get_json()["detail"]
+
+
+def test_exports_come_back_as_the_same_table(client: CheckedClient) -> None:
+    csv = client.get("/datasets/paises/export")
+    lines = client.get("/datasets/paises/export?format=jsonl")
+    table = client.get("/datasets/paises/export?format=parquet")
+
+    assert (csv.mimetype, csv.headers["Content-Disposition"]) == (
+        "text/csv",
+        "attachment; filename*=UTF-8''paises.csv",
+    )
+    rows = pyarrow.csv.read_csv(io.BytesIO(csv.data)).to_pylist()
+    assert {row["key"]: row["value"] for row in rows} == COUNTRIES
+    read = [json.loads(line) for line in lines.data.splitlines()]
+    assert {row["key"]: row["value"] for row in read} == COUNTRIES
+    assert lines.mimetype == "application/x-ndjson"
+    written = pa.parquet.read_table(io.BytesIO(table.data)).to_pylist()
+    assert {row["key"]: row["value"] for row in written} == COUNTRIES
+
+
+@pytest.mark.parametrize("format_", ["csv", "jsonl", "parquet"])
+def test_an_export_loads_again_as_it_was(client: CheckedClient, format_: str) -> None:
+    exported = client.get(f"/datasets/colores/export?format={format_}")
+    kind = exported.mimetype
+    reply = client.post("/datasets?name=otra", data=exported.data, content_type=kind)
+
+    assert reply.status_code == 201, reply.text
+    assert values(client, "otra") == values(client, "colores")
+
+
+def test_an_export_in_another_format_is_refused(client: CheckedClient) -> None:
+    assert client.faults("GET", "/datasets/paises/export?format=xlsx") == {
+        "format": "write 'csv', 'jsonl' or 'parquet'"
+    }
+
+
+def test_a_gzipped_file_is_unpacked(make: Make) -> None:
+    client = make()
+    reply = client.post("/datasets", **form(gzip.compress(CSV), "precios.csv.gz", name="p"))
+
+    assert (reply.status_code, reply.get_json()["loaded"]) == (201, 2)
+
+
+def test_the_limit_is_on_what_a_gzipped_file_unpacks_to(make: Make) -> None:
+    client = make(max_upload=10_000)
+    bomb = gzip.compress(b"key,v\n" + b"0" * 10_000)
+    reply = client.post("/datasets", **form(bomb, "p.csv.gz", name="p"))
+
+    assert len(bomb) < 1000
+    assert (reply.status_code, reply.get_json()["type"]) == (413, "/problems/too-large")
+
+
+def test_a_damaged_gzipped_file_is_unreadable(make: Make) -> None:
+    reply = make().post("/datasets", **form(gzip.compress(CSV)[:-9], "p.csv.gz", name="p"))
+
+    assert (reply.status_code, reply.get_json()["type"]) == (422, "/problems/unreadable-source")
+
+
+def test_a_form_with_an_enormous_field_is_refused(make: Make) -> None:
+    # Above Werkzeug's limit, and below the size from which it leaves a temporary file unclosed.
+    reply = make().post("/datasets", **form(CSV, name="p", columns="{" + " " * 505_000 + "}"))
+
+    assert (reply.status_code, reply.get_json()["type"]) == (413, "/problems/too-large")
+    assert "fields beside the file" in reply.get_json()["detail"]

@@ -1,0 +1,104 @@
+"""Entries: a page of them, and one by its exact key."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.service.checked import CheckedClient
+from tests.service.conftest import COUNTRIES
+
+
+def test_get_looks_up_exactly(client: CheckedClient) -> None:
+    entry = client.get("/datasets/paises/entries/méxico").get_json()
+
+    assert (entry["key"], entry["values"]) == ("méxico", {"value": 7})
+    assert entry["arrived"] > 1.7e9
+
+
+def test_put_answers_201_for_a_new_key_and_200_for_an_old_one(client: CheckedClient) -> None:
+    path = "/datasets/paises/entries/chile"
+    new = client.put(path, json={"values": {"value": 6}})
+    old = client.put(path, json={"values": {"value": 6.5}})
+
+    assert (new.status_code, new.get_json()["values"]) == (201, {"value": 6})
+    assert (old.status_code, old.get_json()["values"]) == (200, {"value": 6.5})
+    assert client.get(path).get_json()["values"] == {"value": 6.5}
+    assert client.get("/datasets/paises").get_json()["entries"] == len(COUNTRIES) + 1
+
+
+@pytest.mark.parametrize("body", [6, None, {"values": 6}, {"values": None}])
+def test_put_takes_a_bare_value_where_there_is_one_column(
+    client: CheckedClient, body: object
+) -> None:
+    sent = {"data": json.dumps(body), "content_type": "application/json"}
+    values = client.put("/datasets/paises/entries/chile", **sent).get_json()["values"]
+
+    assert values == {"value": body["values"] if isinstance(body, dict) else body}
+
+
+def test_put_takes_a_vector(client: CheckedClient) -> None:
+    reply = client.put("/datasets/colores/entries/gris", json=[128, 128, 128])
+
+    assert reply.get_json()["values"] == {"value": [128, 128, 128]}
+
+
+def test_put_refuses_a_value_of_another_type(client: CheckedClient) -> None:
+    reply = client.put("/datasets/paises/entries/chile", json="seis")
+
+    assert (reply.status_code, reply.get_json()["type"]) == (422, "/problems/wrong-value")
+    assert reply.get_json()["errors"][0]["where"] == "value"
+    assert client.get("/datasets/paises/entries/chile").status_code == 404
+
+
+@pytest.mark.parametrize("value", [True, [1, True], {"deep": {"er": 1}}, [[1]]])
+def test_put_refuses_what_no_column_can_hold(client: CheckedClient, value: object) -> None:
+    body = {"values": {"value": value}}
+
+    assert list(client.faults("PUT", "/datasets/paises/entries/x", json=body)) == ["values"]
+
+
+def test_put_names_every_unknown_column(client: CheckedClient) -> None:
+    body = {"values": {"value": 1, "valor": 2, "precio": 3}}
+
+    assert set(client.faults("PUT", "/datasets/paises/entries/x", json=body)) == {
+        "values.valor",
+        "values.precio",
+    }
+
+
+def test_delete_removes_one_key(client: CheckedClient) -> None:
+    deleted = client.delete("/datasets/paises/entries/perro")
+
+    assert (deleted.status_code, deleted.data) == (204, b"")
+    assert client.get("/datasets/paises/entries/perro").status_code == 404
+    assert client.get("/search?q=perro").get_json()["attention"]["keys"] == len(COUNTRIES) - 1
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_a_key_that_is_not_there_is_a_problem(client: CheckedClient, method: str) -> None:
+    reply = client.open("/datasets/paises/entries/nadie", method=method)
+
+    assert (reply.status_code, reply.get_json()["type"]) == (404, "/problems/unknown-entry")
+
+
+def test_a_blank_key_cannot_be_put(client: CheckedClient) -> None:
+    for path in ("/datasets/paises/entries/", "/datasets/paises/entries/%20"):
+        reply = client.put(path, json=1)
+        assert (reply.status_code, reply.get_json()["type"]) == (422, "/problems/invalid-key")
+
+
+def test_entries_come_in_pages_and_in_order(client: CheckedClient) -> None:
+    first = client.get("/datasets/paises/entries?limit=3").get_json()
+    rest = client.get(f"/datasets/paises/entries?limit=3&after={first['next']}").get_json()
+
+    keys = [entry["key"] for entry in first["entries"] + rest["entries"]]
+    assert keys == list(COUNTRIES)
+    assert (first["total"], first["next"], rest["next"]) == (4, 3, None)
+
+
+def test_a_page_beyond_the_end_is_empty(client: CheckedClient) -> None:
+    page = client.get("/datasets/paises/entries?after=9").get_json()
+
+    assert (page["entries"], page["total"], page["next"]) == ([], 4, None)

@@ -1,0 +1,90 @@
+"""What no request passes, and what every response carries."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.service.checked import CheckedClient
+from tests.service.conftest import Make
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "localhost:8000", "127.0.0.1:8000", "[::1]:8000", "192.168.1.7", "a.localhost"],
+)
+def test_an_address_and_localhost_are_ours(client: CheckedClient, host: str) -> None:
+    assert client.get("/healthz", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example:8000", "localhost.evil.example", "127.0.0.1.nip.io"]
+)
+def test_a_name_that_is_not_ours_is_refused(client: CheckedClient, host: str) -> None:
+    reply = client.get("/datasets", headers={"Host": host})
+
+    assert (reply.status_code, reply.get_json()["type"]) == (421, "/problems/untrusted-host")
+    assert "SOFTDICT_ALLOWED_HOSTS" in reply.get_json()["detail"]
+
+
+@pytest.mark.parametrize("allowed", ["*", "other.example, Dict.Example"])
+def test_a_name_can_be_allowed(make: Make, allowed: str) -> None:
+    client = make(allowed_hosts=allowed)
+
+    assert client.get("/healthz", headers={"Host": "dict.example:8000"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "http://localhost:3000"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/datasets"),
+        ("DELETE", "/datasets/paises"),
+        ("PATCH", "/datasets/paises"),
+        ("PUT", "/datasets/paises/entries/x"),
+        ("POST", "/compare"),
+        ("DELETE", "/jobs/x"),
+    ],
+)
+def test_a_page_elsewhere_cannot_write(
+    client: CheckedClient, method: str, path: str, headers: dict[str, str]
+) -> None:
+    reply = client.open(path, method=method, json={}, headers=headers)
+
+    assert (reply.status_code, reply.get_json()["type"]) == (403, "/problems/cross-origin")
+    assert client.get("/datasets/paises").get_json()["entries"] == 4
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"},
+        {"Sec-Fetch-Site": "none"},
+    ],
+)
+def test_our_own_page_and_no_page_can(client: CheckedClient, headers: dict[str, str]) -> None:
+    assert client.delete("/datasets/paises", headers=headers).status_code == 204
+
+
+@pytest.mark.parametrize("path", ["/", "/search?q=a", "/nowhere", "/page/page.js", "/docs"])
+def test_every_response_is_hardened(client: CheckedClient, path: str) -> None:
+    headers = client.get(path, headers={"Accept": "text/html"}).headers
+
+    policy = headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self';")
+    assert "unsafe-inline" not in policy or path == "/docs"
+    assert "unsafe-eval" not in policy and "http" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert "Set-Cookie" not in headers
+    assert not [name for name in dict(headers) if name.startswith("Access-Control")]

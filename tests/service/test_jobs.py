@@ -1,0 +1,286 @@
+"""Loads that run by themselves: their states, their progress, their end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from index.answers import LoadReport, Progress
+from index.errors import UnreadableSource
+from service.errors import JobCancelled, JobFinished, TooManyJobs, UnknownJob
+from service.work import Job, Jobs
+from tests.service.checked import CheckedClient
+from tests.service.conftest import Make
+from tests.service.running import PATIENCE
+
+REPORT = LoadReport("d", "csv", "key", (), 1, 1, 0, (), 0, ())
+Tell = Callable[[Progress], None]
+
+
+class Gate:
+    """A load that stops at a gate until the test lets it through."""
+
+    def __init__(self) -> None:
+        self.entered, self.opened = threading.Event(), threading.Event()
+        self.discarded = 0
+
+    def __call__(self, tell: Tell) -> LoadReport:
+        tell(Progress("encoding", 1, 4))
+        self.entered.set()
+        assert self.opened.wait(PATIENCE)
+        tell(Progress("writing", 4, 4))
+        return REPORT
+
+    def discard(self) -> None:
+        self.discarded += 1
+
+
+@pytest.fixture
+def jobs() -> Iterator[Jobs]:
+    made = Jobs(waiting=2, kept=3)
+    yield made
+    made.close()
+
+
+def started(jobs: Jobs) -> tuple[Gate, Job]:
+    gate = Gate()
+    job = jobs.submit("d", gate, gate.discard)
+    assert gate.entered.wait(PATIENCE)
+    return gate, job
+
+
+def finished(job: Job) -> Job:
+    assert job.ended.wait(PATIENCE)
+    return job
+
+
+def test_a_job_runs_reports_and_is_done(jobs: Jobs) -> None:
+    gate, job = started(jobs)
+
+    assert (job.state, job.progress) == ("running", Progress("encoding", 1, 4))
+    gate.opened.set()
+    finished(job)
+    assert (job.state, job.report, job.fault) == ("done", REPORT, None)
+    assert job.created <= (job.started or 0) <= (job.finished or 0)
+    assert gate.discarded == 1
+
+
+def test_a_job_that_runs_is_cancelled_at_its_next_report(jobs: Jobs) -> None:
+    gate, job = started(jobs)
+    jobs.cancel(job.id)
+    gate.opened.set()
+
+    finished(job)
+    assert (job.state, job.report, gate.discarded) == ("cancelled", None, 1)
+    assert isinstance(job.fault, JobCancelled)
+
+
+def test_a_job_that_waits_is_cancelled_at_once_and_never_runs(jobs: Jobs) -> None:
+    gate, _ = started(jobs)
+    waiting = Gate()
+    job = jobs.submit("d", waiting, waiting.discard)
+    jobs.cancel(job.id)
+
+    assert (job.state, job.ended.is_set(), waiting.discarded) == ("cancelled", True, 1)
+    gate.opened.set()
+    last_gate, _ = started(jobs)
+    last_gate.opened.set()
+    assert not waiting.entered.is_set()
+
+
+def test_a_job_that_ended_cannot_be_cancelled(jobs: Jobs) -> None:
+    gate, job = started(jobs)
+    gate.opened.set()
+    finished(job)
+
+    with pytest.raises(JobFinished, match="is done"):
+        jobs.cancel(job.id)
+
+
+def test_jobs_run_one_at_a_time_and_in_order(jobs: Jobs) -> None:
+    gate, _ = started(jobs)
+    order: list[str] = []
+
+    def work(name: str) -> Callable[[Tell], LoadReport]:
+        return lambda tell: order.append(name) or REPORT  # type: ignore[func-returns-value]
+
+    second = jobs.submit("b", work("b"), lambda: None)
+    third = jobs.submit("c", work("c"), lambda: None)
+    assert [second.state, third.state] == ["queued", "queued"]
+    gate.opened.set()
+    finished(third)
+    assert order == ["b", "c"]
+
+
+def test_a_full_queue_refuses(jobs: Jobs) -> None:
+    gate, _ = started(jobs)
+    for _ in range(2):
+        jobs.submit("d", lambda tell: REPORT, lambda: None)
+
+    with pytest.raises(TooManyJobs, match="2 jobs wait"):
+        jobs.submit("d", Gate(), lambda: None)
+    gate.opened.set()
+
+
+def test_a_refusal_fails_the_job_and_stays_with_it(jobs: Jobs) -> None:
+    def refuse(tell: Tell) -> LoadReport:
+        raise UnreadableSource("no table")
+
+    job = finished(jobs.submit("d", refuse, lambda: None))
+    assert (job.state, str(job.fault)) == ("failed", "no table")
+
+
+def test_a_bug_fails_the_job_and_is_not_told(jobs: Jobs) -> None:
+    def fall(tell: Tell) -> LoadReport:
+        raise RuntimeError("secret")
+
+    job = finished(jobs.submit("d", fall, lambda: None))
+    assert (job.state, "secret" in str(job.fault), job.id in str(job.fault)) == (
+        "failed",
+        False,
+        True,
+    )
+
+
+def test_only_so_many_finished_jobs_are_remembered(jobs: Jobs) -> None:
+    ids = [finished(jobs.submit("d", lambda tell: REPORT, lambda: None)).id for _ in range(5)]
+
+    assert [job.id for job in jobs.remembered()] == ids[:1:-1]
+    with pytest.raises(UnknownJob):
+        jobs.get(ids[0])
+
+
+def test_closing_cancels_what_runs_and_what_waits() -> None:
+    jobs = Jobs(waiting=2, kept=3)
+    gate, running = started(jobs)
+    waiting = jobs.submit("d", Gate(), lambda: None)
+    closing = threading.Thread(target=jobs.close)
+    closing.start()
+    assert waiting.ended.wait(PATIENCE)
+    gate.opened.set()
+    closing.join(PATIENCE)
+
+    assert (running.state, waiting.state) == ("cancelled", "cancelled")
+    with pytest.raises(TooManyJobs):
+        jobs.submit("d", Gate(), lambda: None)
+
+
+# -- over HTTP ---------------------------------------------------------------------------------
+
+ROWS = 600
+CSV = b"key,v\n" + b"".join(b"row %d,%d\n" % (i, i) for i in range(ROWS))
+
+
+def loaded(client: CheckedClient, location: str) -> dict[str, object]:
+    job = client.application.extensions["softdict"].jobs.get(location.rpartition("/")[2])
+    finished(job)
+    found: dict[str, object] = client.get(location).get_json()
+    return found
+
+
+def test_a_large_load_is_a_job_and_a_small_one_is_not(make: Make) -> None:
+    client = make(at_once=len(CSV) - 1)
+    large = client.post("/datasets?name=large", data=CSV, content_type="text/csv")
+    few = CSV[: CSV.index(b"row 9")]
+    small = client.post("/datasets?name=small", data=few, content_type="text/csv")
+
+    assert (large.status_code, small.status_code) == (202, 201)
+    assert large.headers["Location"] == f"/jobs/{large.get_json()['id']}"
+    ended = loaded(client, large.headers["Location"])
+    assert (ended["state"], ended["problem"]) == ("done", None)
+    assert ended["result"]["loaded"] == ROWS  # type: ignore[index]
+    assert client.get("/datasets/large").get_json()["entries"] == ROWS
+    assert [job["id"] for job in client.get("/jobs").get_json()["jobs"]] == [ended["id"]]
+
+
+@pytest.mark.parametrize(("wait", "status"), [("1", 201), ("0", 202)])
+def test_wait_chooses(make: Make, wait: str, status: int) -> None:
+    client = make(at_once=0 if wait == "1" else 2**20)
+    reply = client.post(f"/datasets?name=p&wait={wait}", data=CSV, content_type="text/csv")
+
+    assert reply.status_code == status
+    if status == 202:
+        assert loaded(client, reply.headers["Location"])["state"] == "done"
+    assert client.get("/datasets/p").get_json()["entries"] == ROWS
+
+
+def test_a_failed_job_carries_the_problem_and_leaves_nothing(make: Make) -> None:
+    client = make(at_once=0)
+    csv = b"key,v\na,1\nb,x\n"
+    url = '/datasets?name=p&columns={"v":"number"}'
+    ended = loaded(client, client.post(url, data=csv, content_type="text/csv").headers["Location"])
+
+    assert (ended["state"], ended["result"]) == ("failed", None)
+    problem = ended["problem"]
+    assert problem["type"] == "/problems/bad-rows"  # type: ignore[index]
+    assert problem["errors"][0]["where"] == "line 3"  # type: ignore[index]
+    assert client.get("/datasets/p").status_code == 404
+
+
+def test_a_name_that_is_taken_is_refused_before_there_is_a_job(make: Make) -> None:
+    client = make(at_once=0)
+    post = {"data": b"key,v\na,1\n", "content_type": "text/csv"}
+    loaded(client, client.post("/datasets?name=p", **post).headers["Location"])
+
+    assert client.post("/datasets?name=p", **post).status_code == 409
+
+
+def test_a_cancelled_load_leaves_nothing(make: Make) -> None:
+    client = make(at_once=0)
+    jobs = client.application.extensions["softdict"].jobs
+    gate, first = started(jobs)
+    waiting = client.post("/datasets?name=p", data=CSV, content_type="text/csv").get_json()
+    cancelled = client.delete(f"/jobs/{waiting['id']}")
+    gate.opened.set()
+
+    assert (waiting["state"], cancelled.status_code) == ("queued", 202)
+    assert cancelled.get_json()["state"] == "cancelled"
+    again = client.delete(f"/jobs/{waiting['id']}")
+    assert (again.status_code, again.get_json()["type"]) == (409, "/problems/job-finished")
+    finished(first)
+    assert client.get("/datasets").get_json() == {"datasets": []}
+
+
+def test_a_load_cancelled_midway_leaves_nothing(make: Make) -> None:
+    client = make(at_once=0)
+    state = client.application.extensions["softdict"]
+    catalog_load, seen = state.catalog.load, threading.Event()
+
+    def watched(*args: object, progress: Tell, **kwargs: object) -> LoadReport:
+        def tell(progress_: Progress) -> None:
+            if progress_.phase == "encoding":
+                seen.set()
+                assert job.stop.wait(PATIENCE)
+            progress(progress_)
+
+        report: LoadReport = catalog_load(*args, progress=tell, **kwargs)
+        return report
+
+    state.catalog.load = watched
+    reply = client.post("/datasets?name=p", data=CSV, content_type="text/csv")
+    job = state.jobs.get(reply.get_json()["id"])
+    assert seen.wait(PATIENCE)
+    assert client.delete(f"/jobs/{job.id}").get_json()["state"] in ("running", "cancelled")
+
+    assert finished(job).state == "cancelled"
+    assert client.get("/datasets").get_json() == {"datasets": []}
+
+
+def test_jobs_above_the_limit_are_refused(make: Make) -> None:
+    client = make(at_once=0, max_jobs=1)
+    gate, _ = started(client.application.extensions["softdict"].jobs)
+    client.post("/datasets?name=a", data=CSV, content_type="text/csv")
+    reply = client.post("/datasets?name=b", data=CSV, content_type="text/csv")
+    gate.opened.set()
+
+    assert (reply.status_code, reply.get_json()["type"]) == (503, "/problems/too-many-jobs")
+    assert int(reply.headers["Retry-After"]) > 0
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_a_job_that_is_not_there_is_a_problem(client: CheckedClient, method: str) -> None:
+    reply = client.open("/jobs/none", method=method)
+
+    assert (reply.status_code, reply.get_json()["type"]) == (404, "/problems/unknown-job")

@@ -1,0 +1,84 @@
+"""The description is valid OpenAPI 3.1, complete, and its page needs nothing from elsewhere.
+
+That responses conform to it is checked on every request of every test: see ``CheckedClient``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from service import settings
+from tests.service.checked import CheckedClient, _braces
+
+# Pages for people, and their files.
+PAGES = {
+    "/",
+    "/docs",
+    "/docs/{path:name}",
+    "/favicon.ico",
+    "/openapi.json",
+    "/page/{path:filename}",
+}
+
+
+@pytest.fixture
+def document(client: CheckedClient) -> dict[str, Any]:
+    found: dict[str, Any] = client.get("/openapi.json").get_json()
+    return found
+
+
+def test_the_document_is_valid_openapi_3_1(document: dict[str, Any]) -> None:
+    assert document["openapi"].startswith("3.1")
+    assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
+
+
+def test_every_route_and_method_is_described(
+    client: CheckedClient, document: dict[str, Any]
+) -> None:
+    routes = {
+        (_braces(rule.rule), method.lower())
+        for rule in client.application.url_map.iter_rules()
+        for method in rule.methods - {"HEAD", "OPTIONS"}
+        if _braces(rule.rule) not in PAGES
+    }
+
+    described = {(path, method) for path, item in document["paths"].items() for method in item}
+    assert routes == described
+    assert len(routes) == 20
+
+
+def test_every_operation_says_what_it_does_and_has_a_name(document: dict[str, Any]) -> None:
+    operations = [each for item in document["paths"].values() for each in item.values()]
+
+    assert all(each["summary"].endswith(".") for each in operations)
+    names = [each["operationId"] for each in operations]
+    assert len(set(names)) == len(names)
+
+
+def test_problems_are_described_as_problems(document: dict[str, Any]) -> None:
+    for item in document["paths"].values():
+        for operation in item.values():
+            for status, response in operation["responses"].items():
+                if int(status) >= 400:
+                    assert list(response["content"]) == ["application/problem+json"]
+
+
+def test_every_setting_that_limits_is_one(document: dict[str, Any]) -> None:
+    named = set(re.findall(r"the setting (\w+)", str(document)))
+
+    assert named <= set(settings.Settings.model_fields)
+
+
+def test_the_rendered_page_loads_files_of_this_machine_alone(client: CheckedClient) -> None:
+    page = client.get("/docs").text
+    files = re.findall(r'(?:src|href)="([^"]+)"', page)
+
+    assert len(files) >= 4 and all(file.startswith("/") for file in files)
+    for file in files:
+        assert client.get(file).status_code == 200, file
+    assert "validatorUrl: null" in client.get("/page/docs.js").text
+    assert client.get("/docs/../app.py").status_code == 404

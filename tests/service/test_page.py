@@ -1,0 +1,271 @@
+"""The page in a real browser: it asks, draws, loads, and speaks to nobody else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service as Driver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from tests.service.running import PATIENCE, Service
+
+ARGUMENTS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--lang=en",
+    "--window-size=1100,1000",
+]
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service on its bundled datasets, with the real encoder."""
+    with Service(tmp_path_factory.mktemp("page") / "store") as service:
+        service.until("/readyz")
+        yield service
+
+
+@pytest.fixture(scope="module")
+def started_browser() -> Iterator[Chrome]:
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        missing = "chromium and chromedriver are needed: apt-get install chromium chromium-driver"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    options = Options()
+    options.binary_location = chromium
+    for argument in ARGUMENTS:
+        options.add_argument(argument)
+    options.add_experimental_option("prefs", {"intl.accept_languages": "en"})
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    browser = Chrome(options=options, service=Driver(driver))
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def browser(started_browser: Chrome, bundled: Service) -> Iterator[Chrome]:
+    """A browser on the page, which has answered its first example."""
+    browser = started_browser
+    browser.get_log("performance")
+    browser.get_log("browser")
+    browser.get(bundled.origin + "/?lang=en")
+    until(browser, lambda: weights(browser))
+    yield browser
+
+    requests = requested(browser)
+    assert requests and {urlsplit(url).netloc for url in requests} == {
+        urlsplit(bundled.origin).netloc
+    }
+    said = [line for line in browser.get_log("browser") if "422" not in line["message"]]
+    assert said == [], "the console is to stay empty: no error, no breach of the policy"
+
+
+def requested(browser: Chrome) -> list[str]:
+    events = [json.loads(line["message"])["message"] for line in browser.get_log("performance")]
+    sent = [each for each in events if each["method"] == "Network.requestWillBeSent"]
+    urls = [each["params"]["request"]["url"] for each in sent]
+    return [url for url in urls if not url.startswith(("data:", "chrome:"))]
+
+
+def until(browser: Chrome, condition: Callable[[], object]) -> None:
+    WebDriverWait(browser, PATIENCE, 0.05).until(lambda _: condition())
+
+
+def weights(browser: Chrome) -> dict[str, float]:
+    script = (
+        "return [...document.querySelectorAll('#matches .match')]"
+        ".map((row) => [row.dataset.key, Number(row.dataset.weight)])"
+    )
+    return dict(browser.execute_script(script))
+
+
+def ask(browser: Chrome, question: str) -> dict[str, float]:
+    """Ask as a person does, and return what the bars then show."""
+    field = browser.find_element(By.ID, "q")
+    field.clear()
+    field.send_keys(question, Keys.ENTER)
+    until(browser, lambda: f"“{question}”" in text(browser, "#reason"))
+    return weights(browser)
+
+
+def text(browser: Chrome, selector: str) -> str:
+    found: str = browser.find_element(By.CSS_SELECTOR, selector).text
+    return found
+
+
+def test_pais_puts_three_bars_above_perro(browser: Chrome) -> None:
+    shown = ask(browser, "país")
+
+    assert list(shown)[3] == "perro"
+    assert set(list(shown)[:3]) == {"méxico", "alemania", "inglaterra"}
+    bars = [
+        bar.size["width"] for bar in browser.find_elements(By.CSS_SELECTOR, "#matches .match .fill")
+    ]
+    assert bars == sorted(bars, reverse=True)
+    assert bars[2] > 2 * bars[3] > 0
+    track = browser.find_element(By.CSS_SELECTOR, "#matches .track").size["width"]
+    assert bars[0] / track == pytest.approx(shown[next(iter(shown))], abs=0.02)
+    assert text(browser, "#exact") == "nothing"
+    assert 7.7 <= float(text(browser, "#blend .headline").split()[0]) <= 8.7
+
+
+def test_a_key_that_is_there_shows_both_answers(browser: Chrome) -> None:
+    shown = ask(browser, "méxico")
+
+    assert next(iter(shown)) == "méxico"
+    assert text(browser, "#exact") == "7"
+
+
+def test_a_colour_is_drawn_as_one(browser: Chrome) -> None:
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("colores")
+    until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "#blend .swatch.large"))
+
+    swatch = browser.find_element(By.CSS_SELECTOR, "#blend .swatch.large")
+    colour = swatch.value_of_css_property("background-color")
+    red, green, blue = (float(part) for part in colour[colour.index("(") + 1 : -1].split(",")[:3])
+    assert blue > red and green > red  # the first example is "tropical sea"
+    assert "all others" in text(browser, "#matches .rest")
+
+
+def test_the_slider_flattens_the_weights_and_says_so(browser: Chrome) -> None:
+    before = ask(browser, "país")
+    slider = browser.find_element(By.ID, "temperature")
+    slider.send_keys(Keys.END)
+
+    until(browser, lambda: max(weights(browser).values()) < max(before.values()) - 0.05)
+    assert sum(weights(browser).values()) == pytest.approx(1.0, abs=1e-4)
+    assert not browser.find_element(By.ID, "auto").is_selected()
+    assert text(browser, "#tau").startswith("τ = ")
+    assert "temperature=" in browser.current_url
+
+
+def test_the_language_can_be_changed(browser: Chrome) -> None:
+    ask(browser, "país")
+    browser.find_element(By.ID, "language").click()
+
+    assert browser.find_element(By.TAG_NAME, "html").get_attribute("lang") == "es"
+    assert (text(browser, "#soft-title"), text(browser, "#exact")) == ("Por significado", "nada")
+
+
+def test_a_table_of_one_s_own_is_loaded_and_markup_in_it_stays_text(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    key = "<img src=x onerror=alert(1)><b>bold</b>"
+    table = tmp_path / "mine & yours.csv"
+    table.write_text(f'key,value\n"{key}",<i>first</i>\nother,second\n', "utf-8")
+    browser.find_element(By.TAG_NAME, "summary").click()
+    browser.find_element(By.ID, "file").send_keys(str(table))
+    assert browser.find_element(By.ID, "name").get_property("value") == "mine-yours"
+    browser.find_element(By.CSS_SELECTOR, "#upload .main").click()
+
+    until(browser, lambda: "2 entries loaded" in text(browser, "#loading"))
+    until(browser, lambda: key in weights(browser))
+    assert browser.find_elements(By.CSS_SELECTOR, "main img, main b, main i") == []
+    assert key in text(browser, "#matches")
+
+
+def test_a_long_load_shows_its_progress_and_can_be_cancelled(
+    browser: Chrome, bundled: Service, tmp_path: Path
+) -> None:
+    table = tmp_path / "long.csv"
+    table.write_text("key,value\n" + "".join(f"row number {i},{i}\n" for i in range(40_000)))
+    browser.find_element(By.TAG_NAME, "summary").click()
+    browser.find_element(By.ID, "file").send_keys(str(table))
+    browser.find_element(By.CSS_SELECTOR, "#upload .main").click()
+
+    until(browser, lambda: "Encoding" in text(browser, "#loading"))
+    assert "/ 40,000" in text(browser, "#loading")
+    browser.find_element(By.ID, "cancel").click()
+    until(browser, lambda: text(browser, "#loading") == "Cancelled; nothing was kept.")
+    assert bundled.get("/datasets/long").status == 404
+
+
+def test_what_is_refused_is_said(browser: Chrome) -> None:
+    ask(browser, "país")
+    browser.find_element(By.ID, "q").clear()
+    browser.execute_script("document.getElementById('q').value = 'x'.repeat(5000)")
+    browser.find_element(By.CSS_SELECTOR, "#ask .main").click()
+
+    until(browser, lambda: "at most 4,000 characters" in text(browser, "#status"))
+    assert not browser.find_element(By.ID, "result").is_displayed()
+
+
+def test_everything_is_reached_by_keyboard_in_reading_order(browser: Chrome) -> None:
+    browser.execute_script("document.querySelector('nav a').focus()")
+    seen = []
+    for _ in range(10):
+        browser.switch_to.active_element.send_keys(Keys.TAB)
+        seen.append(browser.switch_to.active_element.get_attribute("id"))
+
+    order = ["language", "q", "dataset", "auto", "temperature"]
+    assert [each for each in seen if each in order] == order
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_contrast_and_nothing_overflows_a_narrow_screen(
+    browser: Chrome, scheme: str
+) -> None:
+    try:
+        browser.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia",
+            {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+        )
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True},
+        )
+        ask(browser, "país")
+        width = browser.execute_script("return document.documentElement.scrollWidth")
+        worst = browser.execute_script(CONTRAST)
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    assert width <= 360
+    assert worst[0] >= 4.5, worst  # WCAG 2.2, 1.4.3, level AA
+
+
+# The least contrast of any text with what is behind it, and the text.
+CONTRAST = """
+const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
+const light = (colour) => {
+  const [r, g, b] = parts(colour).map((part) => part / 255)
+    .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const behind = (element) => {
+  for (let each = element; each; each = each.parentElement) {
+    const colour = getComputedStyle(each).backgroundColor;
+    if (parts(colour).length < 4 || parts(colour)[3] > 0) return colour;
+  }
+  return "rgb(255, 255, 255)";
+};
+let worst = [99, ""];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const element = walker.currentNode.parentElement;
+  if (!walker.currentNode.data.trim() || !element.checkVisibility()) continue;
+  const [a, b] = [light(getComputedStyle(element).color), light(behind(element))];
+  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (ratio < worst[0]) worst = [ratio, walker.currentNode.data];
+}
+return worst;
+"""

@@ -1,0 +1,105 @@
+"""Errors as problems: one table, complete, and telling nothing that it should not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from index import errors as library
+from index.errors import SoftDictError
+from service import errors as own
+from service.problems import TABLE, describe, problem_type
+from tests.service.checked import CheckedClient
+
+
+def descendants(kind: type[Exception]) -> Iterator[type[Exception]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from descendants(each)
+
+
+def test_every_domain_error_has_a_row_of_its_own() -> None:
+    raised = {row.raised for row in TABLE}
+
+    assert set(descendants(SoftDictError)) - raised == {own.ServiceError}
+    assert len({row.slug for row in TABLE}) == len(TABLE) == len(raised)
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.slug)
+def test_every_type_leads_to_what_it_means(client: CheckedClient, row: object) -> None:
+    slug, status = row.slug, row.status  # type: ignore[attr-defined]
+    said = client.get(f"/problems/{slug}").get_json()
+
+    assert (said["type"], said["status"]) == (f"/problems/{slug}", status)
+    assert said in client.get("/problems").get_json()["problems"]
+
+
+def test_a_type_that_is_none_is_not_found(client: CheckedClient) -> None:
+    assert client.get("/problems/none").status_code == 404
+
+
+def test_a_subclass_goes_by_its_nearest_ancestor() -> None:
+    class Rarer(library.InvalidKey):
+        pass
+
+    assert problem_type(Rarer("too rare")).slug == "invalid-key"
+
+
+ERRORS = [
+    (library.EncoderUnavailable("install it"), 503, "install it"),
+    (library.EncoderMismatch("d", "a", "b"), 409, "reencode d"),
+    (library.StoreLocked(Path("var")), 503, "open for writing"),
+    (library.ReadOnlyStore("read only"), 403, "read only"),
+    (library.StoreCorrupt("of version 9"), 500, "of version 9"),
+    (own.JobCancelled(), 409, "nothing of it was kept"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "words"), ERRORS, ids=lambda e: type(e).__name__)
+def test_what_the_library_raises_is_said(
+    client: CheckedClient,
+    monkeypatch: pytest.MonkeyPatch,
+    error: SoftDictError,
+    status: int,
+    words: str,
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(client.application.extensions["softdict"], "check_ready", fail)
+    monkeypatch.setitem(client.application.api_doc["paths"], "/readyz", {})  # type: ignore[attr-defined]
+    reply = client.get("/readyz")
+
+    assert (reply.status_code, reply.mimetype) == (status, "application/problem+json")
+    assert reply.get_json() == describe(error).model_dump(exclude_unset=True)
+    assert words in reply.get_json()["detail"]
+
+
+def test_an_internal_error_tells_nothing_but_where_to_look(
+    client: CheckedClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fall() -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(client.application.extensions["softdict"], "check_ready", fall)
+    reply = client.get("/readyz")
+
+    assert (reply.status_code, reply.mimetype) == (500, "application/problem+json")
+    assert reply.get_json()["type"] == "/problems/internal"
+    assert "secret" not in reply.text and "Traceback" not in reply.text
+    reference = reply.get_json()["detail"].rpartition(" ")[2]
+    assert any(reference in record.getMessage() for record in caplog.records)
+    assert "secret" in caplog.text
+
+
+def test_not_ready_says_when_to_come_back(client: CheckedClient) -> None:
+    reply = client.get("/readyz")
+
+    assert (reply.status_code, reply.get_json()["type"]) == (503, "/problems/not-ready")
+    assert reply.headers["Retry-After"] == "1"
+
+
+def test_healthz_asks_for_nothing(client: CheckedClient) -> None:
+    assert client.get("/healthz").get_json() == {"status": "ok", "version": "0.1.0"}

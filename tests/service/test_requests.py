@@ -1,0 +1,165 @@
+"""What is refused, and in which words: every fault of a request at once, by name."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+import pytest
+
+from tests.service.checked import CheckedClient
+from tests.service.conftest import Make
+
+
+def test_all_faults_of_a_query_are_named_at_once(client: CheckedClient) -> None:
+    faults = client.faults(
+        "GET", "/search?k=0&mode=hard&temperature=-1&as_of=soon&explain=maybe&tempreature=2"
+    )
+
+    assert faults == {
+        "q": "required, and not given",
+        "k": "write 1 or more",
+        "mode": "write 'soft' or 'exact'",
+        "temperature": faults["temperature"],
+        "as_of": faults["as_of"],
+        "explain": "write 1 or 0",
+        "tempreature": "there is no such parameter; did you mean temperature?",
+    }
+
+
+def test_faults_of_the_path_the_query_and_the_body_come_together(client: CheckedClient) -> None:
+    faults = client.faults("PUT", "/datasets/.bad/entries/x?colour=1", json={"valeus": 1})
+
+    assert set(faults) == {"name", "colour", "values", "valeus"}
+    assert faults["valeus"] == "there is no such parameter; did you mean values?"
+
+
+@pytest.mark.parametrize(
+    "path", ["/datasets", "/jobs", "/healthz", "/readyz", "/problems", "/datasets/paises"]
+)
+def test_a_route_without_parameters_refuses_every_one(client: CheckedClient, path: str) -> None:
+    assert client.faults("GET", f"{path}?verbose=1") == {
+        "verbose": "there is no such parameter; this route takes none"
+    }
+
+
+def test_a_parameter_given_twice_is_refused(client: CheckedClient) -> None:
+    assert client.faults("GET", "/search?q=a&q=b") == {"q": "given more than once"}
+
+
+@pytest.mark.parametrize("query", ["", "%20%20"])
+def test_an_empty_question_is_refused(client: CheckedClient, query: str) -> None:
+    assert client.faults("GET", f"/search?q={query}") == {"q": "write something to ask"}
+
+
+@pytest.mark.parametrize("k", ["true", "2.5", "ten", ""])
+def test_k_is_a_whole_number(client: CheckedClient, k: str) -> None:
+    assert client.faults("GET", f"/search?q=a&k={k}") == {"k": "write a whole number"}
+
+
+@pytest.mark.parametrize("k", [True, "3", 2.5])
+def test_in_json_k_is_a_number_and_nothing_like_one(client: CheckedClient, k: object) -> None:
+    assert client.faults("POST", "/compare", json={"q": "a", "k": k}) == {
+        "k": "write a whole number"
+    }
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_no_number_that_is_not_finite_is_taken(client: CheckedClient, number: str) -> None:
+    sent = {
+        ("POST", "/compare"): f'{{"q": "a", "weights": {{"perro": {number}}}}}',
+        ("PUT", "/datasets/paises/entries/x"): f'{{"values": {{"value": {number}}}}}',
+        ("POST", "/datasets"): f'{{"name": "new", "entries": {{"a": {number}}}}}',
+    }
+    for (method, path), body in sent.items():
+        reply = client.open(path, method=method, data=body, content_type="application/json")
+        assert reply.status_code in (400, 422), reply.text
+    assert client.get(f"/search?q=a&temperature={number}").status_code == 422
+    assert client.get("/datasets/paises/entries/x").status_code == 404
+
+
+def test_a_name_twice_in_an_object_is_refused(client: CheckedClient) -> None:
+    body = '{"q": "a", "weights": {"perro": 1, "perro": 2}}'
+    reply = client.post("/compare", data=body, content_type="application/json")
+
+    assert (reply.status_code, reply.get_json()["type"]) == (400, "/problems/malformed-request")
+    assert "'perro' stands twice" in reply.get_json()["detail"]
+
+
+@pytest.mark.parametrize("weight", [True, "1", None, -0.5])
+def test_a_weight_is_a_number_of_zero_or_more(client: CheckedClient, weight: object) -> None:
+    body = {"q": "a", "weights": {"perro": weight}}
+
+    assert list(client.faults("POST", "/compare", json=body)) == ["weights.perro"]
+
+
+def test_limits_are_settings_and_named(make: Make) -> None:
+    client = make(max_k=5, max_query=10, max_key=4)
+    client.post("/datasets", json={"name": "paises", "entries": {"a": 1}})
+
+    assert client.faults("GET", "/search?q=12345678901&k=6") == {
+        "q": "at most 10 characters, the setting max_query",
+        "k": "at most 5, the setting max_k",
+    }
+    assert client.faults("PUT", "/datasets/paises/entries/12345", json=1) == {
+        "key": "at most 4 characters, the setting max_key"
+    }
+    assert client.get("/search?q=1234567890&k=5").status_code == 200
+    assert client.put("/datasets/paises/entries/1234", json=1).status_code == 201
+
+
+def test_a_json_body_has_its_own_limit(make: Make) -> None:
+    client = make(max_json=100)
+
+    reply = client.post("/compare", json={"q": "a" * 200})
+    assert (reply.status_code, reply.get_json()["type"]) == (413, "/problems/too-large")
+    assert "100 bytes, the setting max_json" in reply.get_json()["detail"]
+
+
+def test_a_body_that_is_not_json_is_malformed(client: CheckedClient) -> None:
+    for body in (b'{"q": "a"', b"", b'{"q": "\xff"}', b'{"q": "\\ud800"}', b"[" * 100_000):
+        reply = client.post("/compare", data=body, content_type="application/json")
+        assert (reply.status_code, reply.get_json()["type"]) == (400, "/problems/malformed-request")
+
+
+@pytest.mark.parametrize("body", ["[]", "null", '"país"', "7"])
+def test_a_json_body_is_an_object(client: CheckedClient, body: str) -> None:
+    faults = client.faults("POST", "/compare", data=body, content_type="application/json")
+
+    assert list(faults) == ["body"]
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_a_body_of_another_type_is_refused(client: CheckedClient, kind: str) -> None:
+    reply = client.post("/compare", data=json.dumps({"q": "a"}), content_type=kind)
+
+    assert (reply.status_code, reply.get_json()["type"]) == (415, "/problems/unsupported-content")
+
+
+def test_a_route_that_is_not_there_is_answered_with_the_nearest(client: CheckedClient) -> None:
+    reply = client.get("/serach?q=a")
+
+    assert (reply.status_code, reply.mimetype) == (404, "application/problem+json")
+    assert reply.get_json()["detail"] == "there is nothing at /serach; did you mean /search?"
+
+
+def test_a_wrong_method_is_answered_with_the_right_ones(client: CheckedClient) -> None:
+    reply = client.delete("/search?q=a")
+
+    assert (reply.status_code, reply.mimetype) == (405, "application/problem+json")
+    assert set(reply.headers["Allow"].split(", ")) == {"GET", "HEAD", "OPTIONS"}
+
+
+@pytest.mark.parametrize("name", ["a/b", ".hidden", "with space", "x" * 101, "a\nb"])
+def test_a_dataset_name_is_conservative(client: CheckedClient, name: str) -> None:
+    faults = client.faults("POST", "/datasets", json={"name": name, "entries": {"a": 1}})
+
+    assert list(faults) == ["name"]
+
+
+@pytest.mark.parametrize("name", ["países", "a.b-c_d", "x" * 100, "2026"])
+def test_a_dataset_name_may_be_of_any_script(client: CheckedClient, name: str) -> None:
+    created = client.post("/datasets", json={"name": name, "entries": {"a": 1}})
+
+    assert (created.status_code, created.headers["Location"]) == (201, f"/datasets/{quote(name)}")
+    assert client.get(created.headers["Location"]).get_json()["name"] == name

@@ -1,0 +1,269 @@
+"""The service as it runs: a process, a socket, signals, a first start, and no word to outside."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from tests.service.running import PATIENCE, Reply, Service, environment
+
+# Reports, a line each, every address that the process connects to or asks a name server for.
+WATCH = """
+import os, sys
+def note(line):
+    with open(os.environ["WATCHED"], "a") as file:
+        file.write(line + "\\n")
+def watch(event, args):
+    if event in ("socket.connect", "socket.sendto", "socket.sendmsg"):
+        told = repr(args[1])
+    elif event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"):
+        told = repr(args[0])
+    else:
+        return
+    note(f"{event} {told}")
+sys.addaudithook(watch)
+note(f"127.0.0.1 watched in {os.getpid()}")
+"""
+
+KEYS = {
+    "a slash": "a/b",
+    "a leading slash": "/a",
+    "two leading slashes": "//a",
+    "only slashes": "///",
+    "a trailing slash": "a/",
+    "dots": "..",
+    "dots and slashes": "../../etc/passwd",
+    "one dot": "./.",
+    "a per cent sign": "100%",
+    "an encoded slash, twice": "a%2Fb",
+    "a plus and a space": "a+b c",
+    "a question mark and a hash": "¿qué? #1",
+    "emoji": "👩‍👩‍👧‍👦 🇪🇸",
+    "a line end": "a\nb\tc",
+    "a zero byte": "a\0b",
+    "combining marks": "n\u0303 and \u00f1",
+    "right to left": "שלום",
+    "ten thousand characters": "x" * 10_000,
+    "ten thousand emoji": "🦜" * 10_000,
+}
+
+
+def raw(service: Service, request: bytes) -> Reply:
+    """Send bytes as they are, and read until the service closes."""
+    with socket.create_connection(service.address, timeout=PATIENCE) as connection:
+        connection.sendall(request)
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    head, _, body = received.partition(b"\r\n\r\n")
+    status, *lines = head.decode("latin-1").split("\r\n")
+    headers = dict(line.split(": ", 1) for line in lines)
+    return Reply(int(status.split()[1]), headers, body)
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS.keys())
+def test_any_key_is_put_got_found_and_deleted(service: Service, key: str) -> None:
+    path = "/datasets/paises/entries/" + quote(key, safe="")
+    put = service.put(path, 42)
+    got = service.get(path)
+    found = service.get("/search?mode=exact&q=" + quote(key, safe="")) if len(key) < 4000 else None
+    deleted = service.ask("DELETE", path)
+
+    assert (put.status, put.json["key"]) == (201, key), put.text
+    assert (got.status, got.json["key"], got.json["values"]) == (200, key, {"value": 42})
+    assert found is None or [match["key"] for match in found.json["matches"]] == [key]
+    assert (deleted.status, service.get(path).status) == (204, 404)
+
+
+@pytest.mark.parametrize("key", ["a/b", "//a", "a/../b", "a//b/"])
+def test_slashes_may_stand_as_they_are(service: Service, key: str) -> None:
+    path = "/datasets/paises/entries/" + key
+    put = service.put(path, 42)
+    got = service.get("/datasets/paises/entries/" + quote(key, safe=""))
+    deleted = service.ask("DELETE", path)
+
+    assert (put.json["key"], got.status, deleted.status) == (key, 200, 204)
+
+
+def test_a_key_too_long_is_a_problem_and_not_a_broken_line(service: Service) -> None:
+    longer = service.put("/datasets/paises/entries/" + "x" * 10_001, 1)
+    enormous = service.put("/datasets/paises/entries/" + "x" * 300_000, 1)
+
+    assert (longer.status, longer.json["errors"][0]["where"]) == (422, "key")
+    assert (enormous.status, enormous.json["title"]) == (431, "Request Header Fields Too Large")
+    assert enormous.headers["Content-Type"] == "application/problem+json"
+
+
+def test_curl_s_bare_utf8_is_understood(service: Service) -> None:
+    request = "GET /search?q=país HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n"
+
+    assert raw(service, request.encode()).json["query"] == "país"
+
+
+@pytest.mark.parametrize("line", [b"GET /search?q=pa%EDs", b"GET /search?q=pa\xeds", b"GET /%ff"])
+def test_an_address_that_is_not_utf8_is_malformed(service: Service, line: bytes) -> None:
+    reply = raw(service, line + b" HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
+
+    assert (reply.status, reply.json["type"]) == (400, "/problems/malformed-request")
+
+
+def test_what_is_not_http_is_a_problem(service: Service) -> None:
+    reply = raw(service, b"GET / HTTP/1.1\r\nbad header\r\n\r\n")
+
+    assert (reply.status, reply.headers["Content-Type"]) == (400, "application/problem+json")
+
+
+def test_a_body_above_the_limit_is_refused_before_it_is_sent(service: Service) -> None:
+    request = b"POST /datasets?name=p HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/csv\r\n"
+    reply = raw(service, request + b"Content-Length: 99999999999\r\n\r\n")
+
+    assert (reply.status, reply.headers["Content-Type"]) == (413, "application/problem+json")
+    assert "268,435,456 bytes, the setting max_upload" in reply.json["detail"]
+
+
+def test_a_chunked_upload_is_loaded(service: Service) -> None:
+    parts = [b"key,value\n", b"uno,1\n", b"dos,2\n"]
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in [*parts, b""])
+    head = (
+        b"POST /datasets?name=chunked HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+        b"Content-Type: text/csv\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+
+    assert raw(service, head + chunks).status == 201
+    assert service.get("/datasets/chunked/entries/dos").json["values"] == {"value": 2}
+
+
+def test_a_head_is_a_get_without_its_body(service: Service) -> None:
+    reply = service.ask("HEAD", "/datasets")
+
+    assert (reply.status, reply.body) == (200, b"")
+    assert int(reply.headers["Content-Length"]) > 100
+
+
+def test_many_ask_and_write_at_once(service: Service) -> None:
+    replies: list[Reply] = []
+
+    def work(number: int) -> None:
+        replies.append(service.put(f"/datasets/paises/entries/at%20once%20{number}", number))
+        replies.append(service.get("/search?q=perro&k=1"))
+        replies.append(service.ask("DELETE", f"/datasets/paises/entries/at%20once%20{number}"))
+
+    threads = [threading.Thread(target=work, args=[number]) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+
+    assert sorted(reply.status for reply in replies) == [200] * 16 + [201] * 16 + [204] * 16
+
+
+def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
+    env = {"SOFTDICT_ENCODER": "random", "SOFTDICT_BUNDLED": "0"}
+    with Service(tmp_path / "store", **env) as service:
+        service.post("/datasets", {"name": "d", "entries": {"a": 1}})
+        assert service.put("/datasets/d/entries/b", 2).status == 201
+        assert service.ask("DELETE", "/datasets/d/entries/a").status == 204
+        service.stop(signal.SIGKILL)
+    with Service(tmp_path / "store", **env) as service:
+        page = service.get("/datasets/d/entries").json
+
+    assert [(entry["key"], entry["values"]["value"]) for entry in page["entries"]] == [("b", 2)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_service_while_a_load_runs(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    env = {"SOFTDICT_ENCODER": "random", "SOFTDICT_BUNDLED": "0"}
+    csv = b"key,v\n" + b"".join(b"row %d,%d\n" % (i, i) for i in range(50_000))
+    with Service(tmp_path / "store", **env) as service:
+        started = service.ask("POST", "/datasets?name=d", csv, {"Content-Type": "text/csv"})
+        assert started.status == 202
+        assert service.stop(number) == 0, service.log
+        assert "Traceback" not in service.log
+    with Service(tmp_path / "store", **env) as service:
+        assert service.get("/datasets").json == {"datasets": []}
+
+
+def test_the_first_start_creates_what_is_bundled_and_nobody_else_is_spoken_to(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(WATCH)
+    watched = tmp_path / "watched"
+    path = f"{tmp_path}:{environment()['PYTHONPATH']}"
+    begun = time.monotonic()
+    with Service(tmp_path / "store", PYTHONPATH=path, WATCHED=str(watched)) as service:
+        assert service.get("/healthz").status == 200
+        assert time.monotonic() - begun < PATIENCE
+        service.until("/readyz")
+        names = [each["name"] for each in service.get("/datasets").json["datasets"]]
+        answer = service.get("/search?q=" + quote("país")).json
+        ask_every_route(service)
+        assert service.ask("DELETE", "/datasets/colores").status == 204
+        service.stop(signal.SIGTERM)
+    with Service(tmp_path / "store", PYTHONPATH=path, WATCHED=str(watched)) as service:
+        service.until("/readyz")
+        later = [each["name"] for each in service.get("/datasets").json["datasets"]]
+
+    assert names == ["paises", "traduccion", "colores"]
+    assert [match["key"] for match in answer["matches"]][-1] == "perro"
+    assert 7.7 <= answer["blend"]["valor"]["mean"] <= 8.7
+    assert later == ["paises", "traduccion"]  # what was deleted stays so
+    lines = watched.read_text().splitlines()
+    assert sum("watched in" in line for line in lines) == 2
+    assert [line for line in lines if "127.0.0.1" not in line] == []
+
+
+def ask_every_route(service: Service) -> None:
+    """Ask each route of the description, and the pages, and see that the list is whole."""
+    value, csv = quote("méxico"), b"key,value\na,1\n"
+    asked = {
+        ("get", "/search"): service.get("/search?q=animal&explain=1"),
+        ("get", "/compare"): service.get("/compare?q=animal"),
+        ("post", "/compare"): service.post("/compare", {"q": "país", "weights": {"perro": 1}}),
+        ("get", "/datasets"): service.get("/datasets"),
+        ("post", "/datasets"): service.ask(
+            "POST", "/datasets?name=own&wait=0", csv, {"Content-Type": "text/csv"}
+        ),
+        ("get", "/datasets/{name}"): service.get("/datasets/colores"),
+        ("patch", "/datasets/{name}"): service.ask(
+            "PATCH",
+            "/datasets/traduccion",
+            json.dumps({"temperature": 0.2}).encode(),
+            {"Content-Type": "application/json"},
+        ),
+        ("get", "/datasets/{name}/export"): service.get("/datasets/colores/export?format=parquet"),
+        ("get", "/datasets/{name}/entries"): service.get("/datasets/colores/entries"),
+        ("get", "/datasets/{name}/entries/{key}"): service.get(f"/datasets/paises/entries/{value}"),
+        ("put", "/datasets/{name}/entries/{key}"): service.put(
+            "/datasets/traduccion/entries/X", "Y"
+        ),
+        ("delete", "/datasets/{name}/entries/{key}"): service.ask(
+            "DELETE", "/datasets/traduccion/entries/X"
+        ),
+        ("get", "/jobs"): service.get("/jobs"),
+        ("get", "/healthz"): service.get("/healthz"),
+        ("get", "/readyz"): service.get("/readyz"),
+        ("get", "/problems"): service.get("/problems"),
+        ("get", "/problems/{slug}"): service.get("/problems/not-ready"),
+    }
+    job = asked["get", "/jobs"].json["jobs"][0]["id"]
+    asked["get", "/jobs/{id}"] = service.get(f"/jobs/{job}")
+    asked["delete", "/jobs/{id}"] = service.ask("DELETE", f"/jobs/{job}")
+    deadline = time.monotonic() + PATIENCE
+    while service.get(f"/jobs/{job}").json["finished"] is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    asked["delete", "/datasets/{name}"] = service.ask("DELETE", "/datasets/own")
+    pages = [service.get(path) for path in ("/", "/docs", "/openapi.json", "/page/page.js")]
+
+    described = service.get("/openapi.json").json["paths"]
+    assert set(asked) == {(method, path) for path, item in described.items() for method in item}
+    failed = {each: reply.text for each, reply in asked.items() if reply.status >= 500}
+    assert failed == {}
+    assert [page.status for page in pages] == [200] * 4
