@@ -89,9 +89,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     given = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {faiss.omp_get_max_threads()} threads")
-    print(
-        "| keys | queries | product | softdict | FAISS flat | softdict/product | FAISS/product |"
-    )
+    print("| keys | queries | product | softdict | FAISS flat | softdict/product | FAISS/product |")
     print("|---|---|---|---|---|---|---|")
     for count in given.sizes:
         for queries in (1, 64):

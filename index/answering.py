@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from index.answers import Answer, Blend, Match, Value
+from index.attention import sqrt_d
 from index.confidence import confidence
 from index.encoders import EncoderWorker
 from index.errors import Fault, InvalidRequest
@@ -91,7 +92,7 @@ def standing_temperature(record: Record) -> tuple[float | None, str]:
     if setting.kind == "auto":
         return record.fitted, "encoder" if record.fitted is None else "fitted"
     if setting.kind == "sqrt_d" and record.dimension:
-        return float(record.dimension**0.5), "sqrt_d"
+        return sqrt_d(record.dimension), "sqrt_d"
     return None, setting.kind
 
 
@@ -101,17 +102,17 @@ def _temperature(
     """Give τ as a function of a query's allowed scores, and where it came from."""
     given = question.temperature
     setting = parse_temperature(record.temperature) if given is None else given
-    tau, source = standing_temperature(replace(record, temperature=str(setting)))
+    amount = setting.amount or 1.0
     if setting.kind == "effective_keys":
-        wanted = setting.amount or 1.0
-        return lambda scores: effective_keys_temperature(scores, wanted), source
+        return lambda scores: effective_keys_temperature(scores, amount), "effective_keys"
     if setting.kind == "number":
-        tau, source = setting.amount, source if given is None else "given"
-    fixed = {"auto": encoder.default_temperature, "sqrt_d": encoder.dimension**0.5}.get(
-        setting.kind, 1.0
-    )
-    fixed = fixed if tau is None else tau
-    return lambda _: fixed, source
+        return lambda _: amount, "setting" if given is None else "given"
+    if setting.kind == "sqrt_d":
+        return lambda _: sqrt_d(encoder.dimension), "sqrt_d"
+    fitted = record.fitted
+    if fitted is not None:
+        return lambda _: fitted, "fitted"
+    return lambda _: encoder.default_temperature, "encoder"
 
 
 def answer_softly(
@@ -215,6 +216,7 @@ def weights_of(snapshot: Snapshot, given: Mapping[Place, float]) -> NDArray[np.f
 
 def _match(snapshot: Snapshot, place: Place, score: float, weight: float) -> Match:
     values = named_values(snapshot, place)
+    score = min(1.0, max(-1.0, score))  # a cosine, but for the last bit of float32
     return Match(snapshot.key(place), bare(values), values, score, weight)
 
 

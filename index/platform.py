@@ -14,3 +14,14 @@ def one_openmp() -> None:
     """
     if sys.platform == "darwin":
         os.environ.setdefault("KMP_DUPLICATE_LIB_OK", "TRUE")
+
+
+def no_telemetry() -> None:
+    """Keep libraries from reporting to their makers; call it before they are imported.
+
+    ONNX Runtime does so on Linux too since 1.29, by default and in native code, and leaves
+    a number for the machine in the home folder. It is silent where ``CI`` is set, so a test
+    of this must run without.
+    """
+    for name in ("ORT_DISABLE_TELEMETRY", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
+        os.environ[name] = "1"

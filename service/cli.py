@@ -250,16 +250,16 @@ def export(name: str, format: Any, output: Path | None, home: str | None, as_jso
 
 @main.command()
 @click.argument("name")
-@_flags("home", "encoder")
+@click.option("--encoder", help="Encoder to change to; the dataset's own if left out.")
+@home_option
 @as_json
-def reencode(name: str, as_json: bool, **flags: Any) -> None:
-    """Compute a dataset's vectors anew, with the encoder of the settings."""
-    settings = _settings(flags)
-    with _opened(settings, as_json, write=True) as catalog:
+def reencode(name: str, encoder: str | None, home: str | None, as_json: bool) -> None:
+    """Compute a dataset's vectors anew."""
+    with _opened(_settings({"home": home}), as_json, write=True) as catalog:
         from .outgoing import DatasetOut
 
         with Bars() as bars:
-            catalog[name].reencode(settings.encoder, progress=bars)
+            catalog[name].reencode(encoder, progress=bars)
         found = DatasetOut.of(catalog[name].describe())
         show(found, as_json, lambda _: iter([f"{name} is encoded by {found.encoder}"]))
 

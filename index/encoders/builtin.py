@@ -18,6 +18,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from index.platform import no_telemetry
+
 WORD_ROWS = "embeddings.word_embeddings.weight"
 BATCH_TOKENS = 1024  # padded tokens in one run of the body: more falls out of the cache
 PIECE_CHARACTERS = 100  # longest word that WordPiece reads; a longer one is [UNK]
@@ -50,6 +52,7 @@ class BuiltinEncoder:
     """The encoder in ``folder``, by default ``data/encoder``; no prompts, no network."""
 
     def __init__(self, folder: Path, *, threads: int | None = None) -> None:
+        no_telemetry()
         import onnxruntime  # type: ignore[import-untyped]
         from tokenizers import Tokenizer
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from index.encoders.protocol import Kind, Rows
 from index.errors import EncoderUnavailable
-from index.platform import one_openmp
+from index.platform import no_telemetry, one_openmp
 
 
 class TransformerEncoder:
@@ -57,7 +56,7 @@ def _open(name: str) -> Any:
     if Path(name).is_absolute() and not Path(name).is_dir():
         raise EncoderUnavailable(f"there is no folder {name}")
     one_openmp()
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    no_telemetry()
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as fault:
