@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -48,14 +48,24 @@ class Reply:
 class Service:
     """``python -m service serve`` on a free port, stopped at the end of the ``with`` block."""
 
-    def __init__(self, home: Path, **env: str) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        watch: Sequence[str] = (),
+        only: Mapping[str, str] | None = None,
+        **env: str,
+    ) -> None:
+        """Prepare to start it: under the command ``watch``, in no environment but ``only``."""
         self.home = home
-        self._env = environment(SOFTDICT_HOME=str(home), SOFTDICT_PORT="0", **env)
+        here = {"SOFTDICT_HOME": str(home), "SOFTDICT_PORT": "0", **env}
+        self._env = environment(**here) if only is None else {**only, **here}
+        self._watch = watch
         self._said: list[str] = []
 
     def __enter__(self) -> Service:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "service", "serve"],
+            [*self._watch, sys.executable, "-m", "service", "serve"],
             cwd=ROOT,
             env=self._env,
             stderr=subprocess.PIPE,
