@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.service.running import PATIENCE, Reply, Service, environment
+from tests.service.running import PATIENCE, Reply, Service
 
 KEYS = {
     "a slash": "a/b",
