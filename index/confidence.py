@@ -27,4 +27,4 @@ def confidence(
         return None
     features = {"intercept": 1.0, "top": float(scores.max()), "log_keys": math.log(len(scores))}
     logit = sum(weight * features[name] for name, weight in calibration.items())
-    return 1.0 / (1.0 + math.exp(-logit))
+    return 0.5 * (1.0 + math.tanh(0.5 * logit))  # 1 / (1 + exp(-logit)), without overflow

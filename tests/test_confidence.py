@@ -1,0 +1,47 @@
+"""Confidence: the probability that an answer is held, from the scores alone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from index import SoftDict
+from index.confidence import confidence
+
+CALIBRATION = {"intercept": -6.0, "top": 12.0, "log_keys": -0.5}
+
+
+def test_it_is_the_logistic_regression_of_the_card():
+    scores = np.array([0.1, 0.7, 0.3], np.float32)
+
+    made = confidence(scores, CALIBRATION)
+
+    logit = -6.0 + 12.0 * 0.7 - 0.5 * math.log(3)
+    assert made == pytest.approx(1 / (1 + math.exp(-logit)), rel=1e-6)
+
+
+def test_without_a_key_nothing_is_held_and_without_a_calibration_nothing_is_said():
+    assert confidence(np.zeros(0, np.float32), CALIBRATION) == 0.0
+    assert confidence(np.ones(3, np.float32), None) is None
+
+
+@pytest.mark.parametrize("logit", [-1e4, 1e4])
+def test_extreme_scores_stay_probabilities(logit):
+    made = confidence(np.ones(1, np.float32), {"intercept": logit})
+
+    assert made == pytest.approx(float(logit > 0))
+
+
+def test_an_answer_carries_it_and_an_exact_one_is_sure():
+    d = SoftDict({"méxico": 7, "alemania": 10, "perro": 5})
+
+    held = d.search("country").confidence
+    absent = d.search("the square root of minus one").confidence
+
+    assert 0.5 < held <= 1.0
+    assert 0.0 <= absent < 0.2
+    assert d.search("méxico", mode="exact").confidence == 1.0
+    assert d.search("country", mode="exact").confidence == 0.0
+    assert d.search("country", as_of=0).confidence == 0.0
