@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +11,7 @@ from index.answers import Column, LoadReport
 from index.encoders import check_spec, open_encoder
 from index.errors import DatasetExists, Fault, InvalidRequest, UnknownDataset
 from index.loading import LoadOptions, read_table
+from index.naming import check_name
 from index.snapshot import Snapshot
 from index.softdict import SoftDict, load_report
 from index.store import Store
@@ -20,7 +20,6 @@ from index.values import check_columns
 from index.writing import Report, prepare
 
 IfExists = Literal["error", "replace", "append"]
-LONGEST_NAME = 100  # characters
 
 
 class Catalog(Mapping[str, SoftDict]):
@@ -178,21 +177,3 @@ class Catalog(Mapping[str, SoftDict]):
     def _publish(self, dataset: SoftDict) -> None:
         kept = {name: known for name, known in self._datasets.items() if name != dataset.name}
         self._datasets = {**kept, dataset.name: dataset}
-
-
-def check_name(name: object) -> None:
-    """Refuse a name that would not stand well in an address or a file name."""
-    if (
-        not isinstance(name, str)
-        or not 1 <= len(name) <= LONGEST_NAME
-        or not all(letter.isalnum() or letter in "-_." for letter in name)
-        or name.startswith(".")
-        or name != unicodedata.normalize("NFC", name)
-    ):
-        raise InvalidRequest(
-            Fault(
-                "name",
-                f"write 1 to {LONGEST_NAME} letters, digits, hyphens, underscores or points, "
-                "not starting with a point",
-            )
-        )

@@ -55,6 +55,7 @@ from index.loading import (
     read_table,
     write_table,
 )
+from index.naming import check_name
 from index.snapshot import BLOCK, Place, Snapshot
 from index.store import Record, Store
 from index.temperature import Temperature, parse_temperature
@@ -133,16 +134,23 @@ class SoftDict(MutableMapping[str, Any]):
         StoreCorrupt
             If the folder holds something this version cannot read.
         """
-        from index.catalog import Catalog  # the catalog is made of dictionaries
-
-        catalog = Catalog.open(path)
+        check_name(name)
+        check_spec(encoder)
+        setting = str(parse_temperature(temperature))
+        store = Store(Path(path))
         try:
-            if name not in catalog:
-                catalog.create(name, encoder=encoder, temperature=temperature)
-            return catalog[name]
+            found = [record for record in store.records() if record.name == name]
+            record = (
+                found[0]
+                if found
+                else store.create(
+                    name, key_column="key", columns=(), encoder=encoder, temperature=setting
+                )
+            )
         except BaseException:
-            catalog.close()
+            store.close()
             raise
+        return cls.stored(store, record)
 
     def _attach(self, store: Store, record: Record, worker: EncoderWorker | None = None) -> None:
         self._store = store

@@ -20,9 +20,9 @@ from pydantic import (
     model_validator,
 )
 
-from index.catalog import check_name
 from index.encoders import check_spec
 from index.masks import parse_as_of
+from index.naming import check_name
 from index.temperature import parse_temperature
 
 from . import strict_json
