@@ -6,11 +6,16 @@ import numpy as np
 
 from index.snapshot import Snapshot
 from index.store import Record
-from index.temperature import FIT_AT_LEAST, Targets, fit_temperature
+from index.temperature import (
+    FIT_AT_LEAST,
+    fit_temperature,
+    label_likelihood,
+    number_likelihood,
+)
 from index.values import missing
 
 REFIT = 0.2  # share of the entries come or gone since the last fit
-PROBES, PROBED_SCORES = 512, 4 * 10**7  # bounds on the keys asked for, and on their scores
+PROBES, PROBED_SCORES = 512, 2 * 10**7  # bounds on the keys asked for, and on their scores
 
 
 def due(record: Record, entries: int) -> bool:
@@ -22,20 +27,23 @@ def due(record: Record, entries: int) -> bool:
 def fit_snapshot(snapshot: Snapshot, record: Record) -> tuple[float | None, int]:
     """Fit τ to a dataset's values; give it, if they say enough, and the entries it saw."""
     entries = len(snapshot)
+    if record.temperature != "auto" or entries < FIT_AT_LEAST:
+        return None, entries
     rows = np.flatnonzero(snapshot.alive)
-    targets = []
+    count = min(entries, PROBES, max(64, PROBED_SCORES // entries))
+    probes = np.sort(np.random.default_rng(0).choice(entries, count, replace=False))
+    likelihoods = []
     for column, array in zip(snapshot.columns, snapshot.arrays, strict=True):
         values = array[rows]
         if np.count_nonzero(~missing(column, values)) < FIT_AT_LEAST:
             continue
         if column.type in ("number", "vector"):
-            targets.append(Targets(numbers=np.asarray(values, float).reshape(entries, -1)))
+            numbers = np.asarray(values, float).reshape(entries, -1)
+            likelihoods.append(number_likelihood(numbers, probes))
         else:
-            targets.append(Targets(codes=np.asarray(values, np.int32)))
-    if record.temperature != "auto" or not targets:
+            likelihoods.append(label_likelihood(np.asarray(values, np.int32), probes))
+    if not likelihoods:
         return None, entries
-    count = min(entries, PROBES, max(64, PROBED_SCORES // entries))
-    probes = np.sort(np.random.default_rng(0).choice(entries, count, replace=False))
     places = [snapshot.place(int(row)) for row in rows[probes]]
     queries = np.stack([snapshot.blocks[p.block].vectors.rows[p.row] for p in places])
-    return fit_temperature(snapshot.scores(queries)[:, rows], probes, targets), entries
+    return fit_temperature(snapshot.scores(queries)[:, rows], probes, likelihoods), entries

@@ -13,7 +13,7 @@ regression this is the bandwidth choice of Härdle & Marron 1985).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,7 +27,8 @@ Scores = NDArray[np.float32]
 
 SMALLEST, GREATEST = 1e-3, 1e3
 # From a sharper choice than any embedding justifies to one that is flat for cosines.
-GRID = np.geomspace(0.01, 1.0, 25)
+GRID = np.geomspace(0.01, 1.0, 17)
+FLAT = 100.0  # at which all cosines weigh alike
 FIT_AT_LEAST = 50  # keys with a value: fewer say too little about τ
 FIT_GAIN = 2.0  # nats by which attention must beat taking every key alike
 
@@ -115,16 +116,12 @@ def effective_keys_temperature(scores: Scores, wanted: float) -> float:
     return math.exp((low + high) / 2)
 
 
-@dataclass(frozen=True)
-class Targets:
-    """What a fit predicts: numbers (n, w) with NaN where missing, or label codes (n,)."""
-
-    numbers: NDArray[np.float64] | None = None
-    codes: NDArray[np.int32] | None = None
+# Log likelihood of the probed keys' values under (q, n) weights of the other keys.
+Likelihood = Callable[[Scores], float]
 
 
 def fit_temperature(
-    scores: Scores, probes: NDArray[np.int64], targets: Sequence[Targets]
+    scores: Scores, probes: NDArray[np.int64], likelihoods: Sequence[Likelihood]
 ) -> float | None:
     """Fit τ by leave-one-out likelihood, or return None where the values say too little.
 
@@ -133,10 +130,9 @@ def fit_temperature(
     scores : (q, n) float32 array
         Cosines of the probed keys with all keys.
     probes : (q,) int64 array
-        Which rows were probed; each is masked from its own prediction.
-    targets : sequence
-        The columns to predict. Numbers are scored by a Gaussian with one variance for
-        all probes, labels by their probability mixed with 1 % of the base rates.
+        Which keys were probed; each is masked from its own prediction.
+    likelihoods : sequence
+        One a column to predict: ``number_likelihood`` and ``label_likelihood`` make them.
 
     Returns
     -------
@@ -144,14 +140,15 @@ def fit_temperature(
         τ, refined between grid points by a parabola; None where no τ beats taking all
         keys alike by ``FIT_GAIN`` nats, or the flattest of the grid does it best.
     """
-    allowed = np.ones(scores.shape, dtype=bool)
-    allowed[np.arange(len(probes)), probes] = False
-    flat = attention_weights(np.zeros_like(scores), allowed=allowed)
-    baseline = sum(_log_likelihood(flat, probes, target) for target in targets)
-    gains = []
-    for temperature in GRID:
-        weights = attention_weights(scores, temperature=float(temperature), allowed=allowed)
-        gains.append(sum(_log_likelihood(weights, probes, t) for t in targets) - baseline)
+    others = scores.copy()
+    others[np.arange(len(probes)), probes] = -np.inf
+
+    def gain(temperature: float) -> float:
+        weights = attention_weights(others, temperature=temperature)
+        return sum(likelihood(weights) for likelihood in likelihoods)
+
+    baseline = gain(FLAT)
+    gains = [gain(float(temperature)) - baseline for temperature in GRID]
     best = int(np.argmax(gains))
     if gains[best] < FIT_GAIN or best == len(GRID) - 1:
         return None
@@ -160,38 +157,50 @@ def fit_temperature(
     return _peak(np.log(GRID[best - 1 : best + 2]), np.array(gains[best - 1 : best + 2]))
 
 
-def _log_likelihood(weights: Scores, probes: NDArray[np.int64], target: Targets) -> float:
-    if target.numbers is not None:
-        return _gaussian(weights, probes, target.numbers)
-    if target.codes is not None:
-        return _categorical(weights, probes, target.codes)
-    return 0.0
-
-
-def _gaussian(weights: Scores, probes: NDArray[np.int64], numbers: NDArray[np.float64]) -> float:
-    """Log likelihood of the probes' numbers, one variance profiled out."""
+def number_likelihood(numbers: NDArray[np.float64], probes: NDArray[np.int64]) -> Likelihood:
+    """Score (n, w) numbers, NaN where missing, by a Gaussian of one variance for all probes."""
     there = np.asarray(~np.isnan(numbers).any(axis=1))
     asked = there[probes]
     if not asked.any():
-        return 0.0
-    known = weights[asked][:, there]
-    mass = known.sum(axis=1, keepdims=True)
-    predicted = (known @ numbers[there]) / np.maximum(mass, 1e-12)
-    errors = ((numbers[probes[asked]] - predicted) ** 2).mean()
-    count: int = np.count_nonzero(asked) * numbers.shape[1]
-    return -0.5 * count * math.log(max(float(errors), 1e-12))
+        return lambda _: 0.0
+    # Centred and scaled, which moves no maximum: float32 would drown dates in their rounding.
+    centred = numbers - numbers[there].mean(axis=0)
+    centred /= max(float(centred[there].std()), 1e-300)
+    known = np.column_stack([there, np.where(there[:, None], centred, 0.0)]).astype(np.float32)
+    truth = centred[probes[asked]]
+
+    def likelihood(weights: Scores) -> float:
+        sums = weights @ known
+        predicted = sums[:, 1:] / np.maximum(sums[:, :1], 1e-12)
+        errors = (truth - predicted[asked]) ** 2
+        return float(-0.5 * errors.size * math.log(max(float(errors.mean()), 1e-12)))
+
+    return likelihood
 
 
-def _categorical(weights: Scores, probes: NDArray[np.int64], codes: NDArray[np.int32]) -> float:
-    """Log likelihood of the probes' labels."""
+def label_likelihood(codes: NDArray[np.int32], probes: NDArray[np.int64]) -> Likelihood:
+    """Score (n,) label codes, -1 where missing, by their probability.
+
+    It is mixed with 1 % of the base rates, so that a label no neighbour has costs a
+    bounded amount.
+    """
     there = np.asarray(codes >= 0)
-    asked = there[probes]
-    wanted = codes[probes[asked]]
-    known = weights[asked] * there
-    agreed = (known * (codes[None, :] == wanted[:, None])).sum(axis=1)
-    share = agreed / np.maximum(known.sum(axis=1), 1e-12)
-    base = np.bincount(codes[there])[wanted] / there.sum()
-    return float(np.log(0.99 * share + 0.01 * base).sum())
+    rows = np.flatnonzero(there[probes])
+    wanted = codes[probes[rows]]
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], wanted, side="left")
+    ends = np.searchsorted(codes[order], wanted, side="right")
+    base = (ends - starts) / max(int(np.count_nonzero(there)), 1)
+
+    def likelihood(weights: Scores) -> float:
+        known = np.maximum(weights[:, there].sum(axis=1)[rows], 1e-12)
+        agreed = [
+            weights[row, order[start:end]].sum()
+            for row, start, end in zip(rows, starts, ends, strict=True)
+        ]
+        return float(np.log(0.99 * np.array(agreed) / known + 0.01 * base).sum())
+
+    return likelihood
 
 
 def _peak(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:

@@ -296,14 +296,14 @@ def ci_calls(tmp_path: Path, *stubs: str, apt_fails: int = 0) -> list[str]:
 def test_ci_installs_a_browser_and_ends_with_the_tests(tmp_path: Path) -> None:
     assert ci_calls(tmp_path) == [
         "apt-get update -qq CI=true",
-        "apt-get install -qq --yes --no-install-recommends curl chromium chromium-driver CI=true",
+        "apt-get install -qq --yes --no-install-recommends curl chromium strace chromium-driver CI=true",
         "make --no-print-directory lint CI=true",
         "make --no-print-directory test CI=true",
     ]
 
 
 def test_ci_installs_nothing_that_is_there(tmp_path: Path) -> None:
-    assert ci_calls(tmp_path, "curl", "chromium", "chromedriver") == [
+    assert ci_calls(tmp_path, "curl", "chromium", "strace", "chromedriver") == [
         "make --no-print-directory lint CI=true",
         "make --no-print-directory test CI=true",
     ]

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from index import SoftDict
 from index.errors import InvalidRequest
 from index.temperature import (
-    Targets,
     effective_keys_temperature,
     fit_temperature,
+    label_likelihood,
+    number_likelihood,
     parse_temperature,
 )
 from tests import oracle
@@ -72,6 +73,9 @@ def test_more_effective_keys_than_keys_is_the_flattest():
     assert tau == pytest.approx(1e3, rel=1e-3)
 
 
+EVERY = np.arange(300)  # all points of ``kernel_data`` are probed
+
+
 def kernel_data(bandwidth: float, noise: float, seed: int = 0):
     """Points on a line whose value varies smoothly; scores fall off as a Gaussian kernel.
 
@@ -101,7 +105,7 @@ def loo_error(scores, values, tau) -> float:
 def test_fit_finds_the_least_leave_one_out_error_of_numbers():
     scores, values = kernel_data(bandwidth=1.0, noise=0.2)
 
-    tau = fit_temperature(scores, np.arange(300), [Targets(numbers=values)])
+    tau = fit_temperature(scores, EVERY, [number_likelihood(values, EVERY)])
 
     assert tau is not None
     best = loo_error(scores, values, tau)
@@ -113,7 +117,7 @@ def test_fit_of_labels_prefers_the_temperature_that_predicts_them():
     scores, values = kernel_data(bandwidth=0.7, noise=0.6)
     codes = (values[:, 0] > 0).astype(np.int32)
 
-    tau = fit_temperature(scores, np.arange(300), [Targets(codes=codes)])
+    tau = fit_temperature(scores, EVERY, [label_likelihood(codes, EVERY)])
 
     assert tau is not None
 
@@ -133,14 +137,38 @@ def test_labels_that_the_nearest_key_always_knows_want_the_sharpest_temperature(
     scores, values = kernel_data(bandwidth=1.0, noise=0.0)
     codes = (values[:, 0] > 0).astype(np.int32)
 
-    assert fit_temperature(scores, np.arange(300), [Targets(codes=codes)]) == pytest.approx(0.01)
+    tau = fit_temperature(scores, EVERY, [label_likelihood(codes, EVERY)])
+
+    assert tau == pytest.approx(0.01)
 
 
 def test_values_that_say_nothing_about_the_keys_are_not_fitted():
     scores, _ = kernel_data(bandwidth=1.0, noise=0.0)
     noise = np.random.default_rng(5).standard_normal((300, 1))
 
-    assert fit_temperature(scores, np.arange(300), [Targets(numbers=noise)]) is None
+    assert fit_temperature(scores, EVERY, [number_likelihood(noise, EVERY)]) is None
+
+
+def test_large_numbers_are_fitted_as_small_ones_are():
+    scores, values = kernel_data(bandwidth=1.0, noise=0.2)
+
+    tau = fit_temperature(scores, EVERY, [number_likelihood(values, EVERY)])
+    dates = fit_temperature(scores, EVERY, [number_likelihood(1.7e9 + 3 * values, EVERY)])
+
+    assert dates == pytest.approx(tau, rel=1e-3)
+
+
+def test_missing_values_take_no_part_in_a_fit():
+    scores, values = kernel_data(bandwidth=1.0, noise=0.2)
+    gaps = values.copy()
+    gaps[1::3] = np.nan
+    kept = np.flatnonzero(~np.isnan(gaps[:, 0]))
+    few = np.arange(len(kept))
+
+    some = fit_temperature(scores, EVERY, [number_likelihood(gaps, EVERY)])
+    alone = fit_temperature(scores[np.ix_(kept, kept)], few, [number_likelihood(gaps[kept], few)])
+
+    assert some == pytest.approx(alone, rel=1e-3)
 
 
 def test_auto_is_fitted_where_there_is_enough_data_and_says_so():
