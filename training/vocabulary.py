@@ -1,0 +1,151 @@
+"""Widen the vocabulary, and give each new piece the English rows it translates.
+
+A piece f starts as Σ p(e|f)·row(e), with p from IBM Model 1 (Brown et al. 1993) over the parallel
+text: the idea of WECHSEL (Minixhofer et al. 2022), with alignment in place of static vectors.
+Pieces that never align start as the mean of their old pieces' rows.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+from tokenizers import Tokenizer, models, trainers
+
+from training import student
+
+SIZE = 54_000  # rows: 41.5 MB in fp16
+FOREIGN = 40_000  # pieces proposed from the foreign text, before pruning
+ROUNDS = 5  # of expectation maximisation
+TRUSTED = 8  # uses in `known` languages from which an old row is kept as it is
+
+
+def with_vocabulary(tokenizer: Tokenizer, pieces: list[str]) -> Tokenizer:
+    content = json.loads(tokenizer.to_str())
+    content["model"]["vocab"] = {piece: i for i, piece in enumerate(pieces)}
+    for added in content["added_tokens"]:
+        added["id"] = pieces.index(added["content"])
+    for special in content["post_processor"]["special_tokens"].values():
+        special["ids"] = [pieces.index(special["id"])]
+    return student.keep_accents(Tokenizer.from_str(json.dumps(content)))
+
+
+def counts(tokenizer: Tokenizer, texts: list[str]) -> np.ndarray:
+    ids = np.concatenate(student.token_ids(tokenizer, texts))
+    return np.bincount(ids, minlength=tokenizer.get_vocab_size())
+
+
+def choose(old: Tokenizer, texts: dict[str, list[str]]) -> list[str]:
+    """Return at most SIZE pieces: specials, every single character, then the most used."""
+    proposer = student.keep_accents(Tokenizer(models.WordPiece(unk_token="[UNK]")))
+    proposer.pre_tokenizer = old.pre_tokenizer
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=FOREIGN, min_frequency=3, limit_alphabet=400, show_progress=False
+    )
+    foreign = (text for language in texts if language != "en" for text in texts[language])
+    proposer.train_from_iterator(foreign, trainer)
+    ranked = sorted(old.get_vocab(), key=old.get_vocab().get)
+    both = ranked + sorted(set(proposer.get_vocab()) - set(ranked))
+    tokenizer = with_vocabulary(old, both)
+    share = np.zeros(len(both))
+    for language, found in texts.items():
+        used = counts(tokenizer, found)
+        share += used / used.sum() * (2 if language in ("en", "es") else 1)
+    always = [p for p in both if len(p.removeprefix("##")) == 1 or p.startswith("[")]
+    order = np.argsort(-share, kind="stable")
+    chosen = set(always)
+    for i in order:
+        if len(chosen) == SIZE or share[i] == 0:
+            break
+        chosen.add(both[i])
+    return [piece for piece in both if piece in chosen]
+
+
+def align(foreign: list[list[int]], english: list[list[int]], n_foreign: int, n_english: int):
+    """Return p(e|f) as (f, e, p) arrays: IBM Model 1, each English token drawn by one foreign."""
+    f_side, e_side, slot = [], [], []
+    slots = 0
+    for f, e in zip(foreign, english, strict=True):
+        f_side.append(np.repeat(np.asarray([n_foreign, *f]), len(e)))  # n_foreign is NULL
+        e_side.append(np.tile(np.asarray(e), len(f) + 1))
+        slot.append(np.tile(np.arange(slots, slots + len(e)), len(f) + 1))
+        slots += len(e)
+    f_all, e_all, slot_all = (np.concatenate(x) for x in (f_side, e_side, slot))
+    keys, where = np.unique(f_all.astype(np.int64) * n_english + e_all, return_inverse=True)
+    f_keys, e_keys = keys // n_english, keys % n_english
+    p = np.ones(len(keys))
+    for _ in range(ROUNDS):
+        each = p[where]
+        each /= np.bincount(slot_all, each, slots)[slot_all]
+        p = np.bincount(where, each, len(keys))
+        p /= np.bincount(f_keys, p, n_foreign + 1)[f_keys]
+    return f_keys, e_keys, p
+
+
+def first_rows(old, new, rows: np.ndarray, texts, parallel, known: list[str]) -> np.ndarray:
+    """Return the (new vocabulary, d) table of rows to start from."""
+    old_ids = old.get_vocab()
+    pieces = sorted(new.get_vocab(), key=new.get_vocab().get)
+    used = sum(counts(new, texts[language]) for language in known if language in texts)
+    out = np.empty((len(pieces), rows.shape[1]), np.float32)
+    kept = np.zeros(len(pieces), bool)
+    for i, piece in enumerate(pieces):
+        if piece in old_ids:
+            out[i] = rows[old_ids[piece]]
+            kept[i] = used[i] >= TRUSTED or len(piece.removeprefix("##")) <= 1 or piece[0] == "["
+        else:
+            ids = old.encode(piece.removeprefix("##"), add_special_tokens=False).ids
+            out[i] = rows[ids].mean(0) if ids else rows.mean(0)
+    foreign = student.token_ids(new, [f for f, _ in parallel], 48)
+    english = student.token_ids(old, [e for _, e in parallel], 48)
+    f, e, p = align(
+        [row[1:-1] for row in foreign], [row[1:-1] for row in english], len(pieces), len(rows)
+    )
+    strong = (p > 0.03) & (f < len(pieces))
+    f, e, p = f[strong], e[strong], p[strong] ** 1.5
+    mass = np.bincount(f, p, len(pieces))
+    table = np.zeros_like(out)
+    np.add.at(table, f, p[:, None] * rows[e])
+    length = np.bincount(f, p * np.linalg.norm(rows, axis=1)[e], len(pieces)) / (mass + 1e-9)
+    aligned = (mass > 0.05) & ~kept
+    unit = table[aligned] / np.linalg.norm(table[aligned], axis=1, keepdims=True)
+    out[aligned] = unit * length[aligned, None]
+    print(f"{kept.sum():,} rows kept, {aligned.sum():,} aligned, of {len(pieces):,}")
+    return out
+
+
+def widen(prepared: Path, init: Path, known: list[str], out: Path) -> None:
+    table = pq.read_table(prepared / "rows.parquet").to_pydict()
+    english = pq.read_table(prepared / "english.parquet")["text"].to_pylist()
+    texts: dict[str, list[str]] = {"en": list(english)}
+    parallel = []
+    columns = zip(*(table[name] for name in ("language", "kind", "text", "targets")), strict=True)
+    for language, kind, text, targets in columns:
+        if language != "en" and kind != "paragraph":
+            texts.setdefault(language, []).append(text)
+            parallel.append((text, english[targets[0]]))
+    old, body = student.load(init)
+    new = with_vocabulary(old, choose(old, texts))
+    rows = body.get_input_embeddings().weight.detach().numpy()
+    start = first_rows(old, new, rows, texts, parallel, known)
+    body.resize_token_embeddings(len(start))
+    with torch.no_grad():
+        body.get_input_embeddings().weight.copy_(torch.from_numpy(start))
+    body.config.pad_token_id = new.token_to_id("[PAD]")
+    student.save(out, new, body, torch.float32)
+    for language, found in texts.items():
+        sample = found[:: max(1, len(found) // 5000)]
+        before, after = counts(old, sample).sum(), counts(new, sample).sum()
+        print(f"{language}: {before / len(sample):.1f} → {after / len(sample):.1f} tokens a text")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--prepared", type=Path, default=Path("work/encoder/prepared"))
+    parser.add_argument("--init", type=Path, default=Path("../shared/encoder"))
+    parser.add_argument("--known", nargs="*", default=["en", "es"], help="languages of --init")
+    parser.add_argument("--out", type=Path, default=Path("work/encoder/start"))
+    args = parser.parse_args()
+    widen(args.prepared, args.init, args.known, args.out)
