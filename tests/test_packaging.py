@@ -296,7 +296,8 @@ def ci_calls(tmp_path: Path, *stubs: str, apt_fails: int = 0) -> list[str]:
 def test_ci_installs_a_browser_and_ends_with_the_tests(tmp_path: Path) -> None:
     assert ci_calls(tmp_path) == [
         "apt-get update -qq CI=true",
-        "apt-get install -qq --yes --no-install-recommends curl chromium strace chromium-driver CI=true",
+        "apt-get install -qq --yes --no-install-recommends "
+        "curl chromium strace chromium-driver CI=true",
         "make --no-print-directory lint CI=true",
         "make --no-print-directory test CI=true",
     ]
