@@ -456,8 +456,8 @@ class SoftDict(MutableMapping[str, Any]):
                 for block, made in zip(snapshot.blocks, vectors, strict=True):
                     store.update_vectors(zip(block.ids.tolist(), made.rows, strict=True))
                 store.set_encoder(self.id, spec, worker.identity, worker.dimension)
+                store.after_commit(lambda: setattr(self, "_worker", worker))
                 self._show(snapshot.with_vectors(vectors), refit=True)
-            self._worker = worker
 
     # Reading, inside
 

@@ -35,6 +35,7 @@ Rows = NDArray[np.float32]
 FILE = "softdict.db"
 APPLICATION = 0x736F6664  # "sofd", in the file's header: this database is ours
 SCHEMA_VERSION = 1
+JOURNAL = 2**26  # bytes that the write-ahead log may keep after a large load
 
 SCHEMA = """
 CREATE TABLE datasets (
@@ -369,6 +370,7 @@ def _prepare(connection: sqlite3.Connection, *, read_only: bool) -> None:
         return
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA journal_size_limit = {JOURNAL}")
     if not tables:
         connection.executescript(
             f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA application_id = {APPLICATION};"

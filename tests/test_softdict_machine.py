@@ -161,7 +161,7 @@ def table(rows: list[tuple[str, object]]) -> bytes:
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(
-    max_examples=40,
+    max_examples=60,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

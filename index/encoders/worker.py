@@ -61,11 +61,6 @@ class EncoderWorker:
     def calibration(self) -> Mapping[str, float] | None:
         return self._encoder.calibration
 
-    @property
-    def encoder(self) -> Encoder:
-        """The encoder itself; only the worker may run it."""
-        return self._encoder
-
     def tokens(self, text: str) -> list[str]:
         """Give the pieces the text is read in."""
         with self._model_lock:
