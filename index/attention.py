@@ -409,10 +409,10 @@ def _best(scores: Floats, k: int) -> tuple[Floats, NDArray[np.int64]]:
 def _bar(row: Floats, k: int) -> Any:
     """Find a score that at least k of the row reach, and few more.
 
-    The k-th best of the maxima of runs is one, since k runs hold a score as high; maxima
+    The k-th best of the maxima of groups is one, since k groups hold a score as high; maxima
     are many times cheaper than partitioning the row itself.
     """
     if len(row) >= 4 * k * RUN:
-        row = row[: len(row) // RUN * RUN].reshape(-1, RUN).max(axis=1)
+        row = row[: len(row) // RUN * RUN].reshape(RUN, -1).max(axis=0)
     place = max(len(row) - k, 0)
     return np.partition(row, place)[place]
