@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,6 +134,27 @@ def answer_softly(
                 answer = explained(answer, attention, number, len(snapshot), encoder)
             answers.append(answer)
     return answers
+
+
+def attended_weights(
+    question: Question,
+    record: Record,
+    snapshot: Snapshot,
+    encoder: EncoderWorker,
+    keys: Iterable[str],
+) -> dict[str, float]:
+    """Give the weights that some keys get from the question's one query, listed or not."""
+    tau, _ = _temperature(question, record, encoder)
+    attention = attend_keys(
+        snapshot,
+        encoder.encode_queries(question.queries),
+        temperature=tau,
+        allowed=question.allowed(snapshot),
+        k=1,
+    )
+    weights = attention.weights(0)
+    places = {key: snapshot.find(key) for key in keys}
+    return {key: float(weights[snapshot.row(p)]) for key, p in places.items() if p is not None}
 
 
 def _answer(

@@ -40,13 +40,22 @@ def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) 
     return ManualAnswer(shares, total, blend_all(snapshot, weights_of(snapshot, by_place)))
 
 
-def compared(soft: Answer, exactly: Answer, manual: ManualAnswer | None) -> Comparison:
-    """Put the three answers side by side and say what differs."""
+def compared(
+    soft: Answer,
+    exactly: Answer,
+    manual: ManualAnswer | None,
+    attended: Mapping[str, float],
+) -> Comparison:
+    """Put the three answers side by side and say what differs.
+
+    ``attended`` holds the soft weights of the keys that were given one by hand.
+    """
     found = exactly.matches
     exact = ExactAnswer(bool(found), found[0].values if found else None)
-    return Comparison(
-        soft.query, soft.dataset, exact, soft, manual, tuple(_differences(exact, soft, manual))
-    )
+    said = _differences(exact, soft, manual)
+    if manual is not None:
+        said.append(_moved(attended, manual))
+    return Comparison(soft.query, soft.dataset, exact, soft, manual, tuple(said))
 
 
 def _differences(exact: ExactAnswer, soft: Answer, manual: ManualAnswer | None) -> list[str]:
@@ -66,15 +75,11 @@ def _differences(exact: ExactAnswer, soft: Answer, manual: ManualAnswer | None) 
                 f"{name}: weights by hand give {show(by_hand and by_hand.value)}, "
                 f"attention {show(attended)}."
             )
-    if manual is not None:
-        said.append(_moved(soft, manual))
     return said
 
 
-def _moved(soft: Answer, manual: ManualAnswer) -> str:
-    """Total variation between two sets of weights, over the keys that are listed."""
-    listed = {match.key: match.weight for match in soft.matches}
-    keys = {**listed, **manual.weights}
-    unseen = max(0.0, 1.0 - sum(listed.values()))
-    gaps = sum(abs(listed.get(key, 0.0) - manual.weights.get(key, 0.0)) for key in keys)
-    return f"The two sets of weights differ by {(gaps + unseen) / 2:.2f} of all attention."
+def _moved(attended: Mapping[str, float], manual: ManualAnswer) -> str:
+    """Total variation between two sets of weights; keys not named by hand have 0 there."""
+    gaps = sum(abs(attended[key] - weight) for key, weight in manual.weights.items())
+    elsewhere = max(0.0, 1.0 - sum(attended.values()))
+    return f"The two sets of weights differ by {(gaps + elsewhere) / 2:.2f} of all attention."

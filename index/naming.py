@@ -1,4 +1,4 @@
-"""What a dataset may be called."""
+"""What a dataset and a key may be called."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import unicodedata
 from index.errors import Fault, InvalidRequest
 
 LONGEST_NAME = 100  # characters
+LONGEST_KEY = 10_000  # characters
 
 
 def check_name(name: object) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 from index.answering import (
     answer_exactly,
     answer_softly,
+    attended_weights,
     bare,
     named_values,
     parse_question,
@@ -55,15 +56,13 @@ from index.loading import (
     read_table,
     write_table,
 )
-from index.naming import check_name
+from index.naming import LONGEST_KEY, check_name
 from index.snapshot import BLOCK, Place, Snapshot
 from index.store import Record, Store
 from index.temperature import Temperature, parse_temperature
 from index.values import check_columns, missing
 from index.vectors import VectorBlock
 from index.writing import Changes, Report, Row, encoding_progress, prepare
-
-LONGEST_KEY = 10_000  # characters
 
 
 class SoftDict(MutableMapping[str, Any]):
@@ -427,9 +426,15 @@ class SoftDict(MutableMapping[str, Any]):
             As for ``search``; or if weights name unknown keys, are negative, or are all
             zero.
         """
-        manual = None if weights is None else blend_by_hand(self.name, self._snapshot, weights)
-        soft = self.search(query, k=k, temperature=temperature, as_of=as_of)
-        return compared(soft, self.search(query, mode="exact", as_of=as_of), manual)
+        question = parse_question([query], k=k, temperature=temperature, as_of=as_of)
+        record, snapshot = self._record, self._snapshot
+        manual = None if weights is None else blend_by_hand(self.name, snapshot, weights)
+        (soft,) = answer_softly(question, record, snapshot, self.encoder)
+        (exactly,) = answer_exactly(question, record, snapshot)
+        named = (
+            attended_weights(question, record, snapshot, self.encoder, weights) if weights else {}
+        )
+        return compared(soft, exactly, manual, named)
 
     # Settings
 

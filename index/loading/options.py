@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from index.errors import Fault, InvalidRequest
+from index.naming import LONGEST_KEY
 
 FORMATS = ("csv", "tsv", "json", "jsonl", "parquet")
 COLUMN_CHOICES = ("number", "vector", "category", "text", "skip")
@@ -49,7 +50,7 @@ class LoadOptions:
     on_error: Literal["stop", "skip"] = "stop"
     duplicates: Literal["error", "first", "last", "mean"] = "error"
     max_rows: int | None = None
-    max_key_length: int = 10_000
+    max_key_length: int = LONGEST_KEY
 
     def check(self) -> None:
         """Raise InvalidRequest with every option that cannot be."""
