@@ -14,11 +14,15 @@ Value = float | int | str | tuple[float, ...] | None
 
 @dataclass(frozen=True)
 class Column:
-    """One typed value column; ``width`` is a vector's number of components."""
+    """One typed column: of values to blend, or an attribute, which ``where`` filters by.
+
+    ``width`` is a vector's number of components.
+    """
 
     name: str
     type: ColumnType
     width: int | None = None
+    attribute: bool = False
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from index.errors import (
 Rows = NDArray[np.float32]
 FILE = "softdict.db"
 APPLICATION = 0x736F6664  # "sofd", in the file's header: this database is ours
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 JOURNAL = 2**26  # bytes that the write-ahead log may keep after a large load
 
 SCHEMA = """
@@ -48,6 +48,7 @@ CREATE TABLE datasets (
     temperature TEXT NOT NULL,      -- the setting
     fitted REAL,                    -- what auto was fitted to, in units of cosine
     fitted_entries INTEGER NOT NULL DEFAULT 0,  -- entries at the time of that fit
+    tolerance REAL,                 -- wanted total variation error; NULL is the default
     version INTEGER NOT NULL DEFAULT 0,         -- grows with every change
     created REAL NOT NULL,          -- seconds since 1970, UTC
     modified REAL NOT NULL
@@ -58,6 +59,7 @@ CREATE TABLE columns (
     name TEXT NOT NULL,
     type TEXT NOT NULL,
     width INTEGER,
+    attribute INTEGER NOT NULL DEFAULT 0,       -- 1: to filter by, never blended
     PRIMARY KEY (dataset, position)
 ) STRICT;
 CREATE TABLE entries (
@@ -67,10 +69,37 @@ CREATE TABLE entries (
     arrived REAL NOT NULL,          -- seconds since 1970, UTC
     value TEXT NOT NULL,            -- JSON list in the order of the columns
     vector BLOB NOT NULL,           -- float32, little-endian
+    changed INTEGER NOT NULL DEFAULT 0,         -- the dataset's version of its last change
     UNIQUE (dataset, key)
 ) STRICT;
 CREATE INDEX entries_in_order ON entries (dataset, id);
+CREATE INDEX entries_changed ON entries (dataset, changed);
+CREATE TABLE deletions (            -- what an index kept on disk may still hold
+    entry INTEGER PRIMARY KEY,      -- id of an entry that is no more
+    dataset INTEGER NOT NULL REFERENCES datasets(id) ON DELETE CASCADE,
+    changed INTEGER NOT NULL        -- the dataset's version that dropped it
+) STRICT;
+CREATE INDEX deletions_changed ON deletions (dataset, changed);
 """
+
+# What brings a database of an older schema to the next one.
+MIGRATIONS = {
+    1: """
+ALTER TABLE datasets ADD COLUMN tolerance REAL;
+ALTER TABLE columns ADD COLUMN attribute INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE entries ADD COLUMN changed INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX entries_changed ON entries (dataset, changed);
+CREATE TABLE deletions (
+    entry INTEGER PRIMARY KEY,
+    dataset INTEGER NOT NULL REFERENCES datasets(id) ON DELETE CASCADE,
+    changed INTEGER NOT NULL
+) STRICT;
+CREATE INDEX deletions_changed ON deletions (dataset, changed);
+""",
+}
+
+
+CHANGED = "changed = (SELECT version FROM datasets WHERE id = dataset)"
 
 
 @dataclass(frozen=True)
@@ -87,6 +116,7 @@ class Record:
     temperature: str
     fitted: float | None
     fitted_entries: int
+    tolerance: float | None
     version: int
     created: float
     modified: float
@@ -171,10 +201,13 @@ class Store:
 
     def _record(self, row: sqlite3.Row) -> Record:
         columns = self._connection.execute(
-            "SELECT name, type, width FROM columns WHERE dataset = ? ORDER BY position",
+            "SELECT name, type, width, attribute FROM columns WHERE dataset = ? ORDER BY position",
             (row["id"],),
         )
-        return Record(**{**dict(row), "columns": tuple(Column(*column) for column in columns)})
+        listed = tuple(
+            Column(name, kind, width, bool(attribute)) for name, kind, width, attribute in columns
+        )
+        return Record(**{**dict(row), "columns": listed})
 
     def entries(self, dataset: int, size: int = 4096) -> Iterator[list[StoredEntry]]:
         """Read a dataset's entries in order, ``size`` at a time."""
@@ -259,9 +292,10 @@ class Store:
         with self.transaction():
             self._connection.execute("DELETE FROM columns WHERE dataset = ?", (dataset,))
             self._connection.executemany(
-                "INSERT INTO columns VALUES (?, ?, ?, ?, ?)",
+                "INSERT INTO columns (dataset, position, name, type, width, attribute)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
                 [
-                    (dataset, place, column.name, column.type, column.width)
+                    (dataset, place, column.name, column.type, column.width, column.attribute)
                     for place, column in enumerate(columns)
                 ],
             )
@@ -298,11 +332,12 @@ class Store:
         ids = []
         arrived = time.time()
         with self.transaction():
+            version = self.record(dataset).version
             for key, values, vector in entries:
                 cursor = self._connection.execute(
-                    "INSERT INTO entries (dataset, key, arrived, value, vector)"
-                    " VALUES (?, ?, ?, ?, ?)",
-                    (dataset, key, arrived, _json(values), vector.astype("<f4").tobytes()),
+                    "INSERT INTO entries (dataset, key, arrived, value, vector, changed)"
+                    " VALUES (?, ?, ?, ?, ?, ?)",
+                    (dataset, key, arrived, _json(values), _blob(vector), version),
                 )
                 ids.append(int(cursor.lastrowid or 0))
         return ids, arrived
@@ -311,7 +346,7 @@ class Store:
         """Give entries other values."""
         with self.transaction():
             self._connection.executemany(
-                "UPDATE entries SET value = ? WHERE id = ?",
+                f"UPDATE entries SET value = ?, {CHANGED} WHERE id = ?",
                 ((_json(values), entry) for entry, values in changes),
             )
 
@@ -319,16 +354,20 @@ class Store:
         """Give entries other vectors."""
         with self.transaction():
             self._connection.executemany(
-                "UPDATE entries SET vector = ? WHERE id = ?",
-                ((vector.astype("<f4").tobytes(), entry) for entry, vector in changes),
+                f"UPDATE entries SET vector = ?, {CHANGED} WHERE id = ?",
+                ((_blob(vector), entry) for entry, vector in changes),
             )
 
     def delete_entries(self, entries: Iterable[int]) -> None:
         """Remove entries."""
         with self.transaction():
-            self._connection.executemany(
-                "DELETE FROM entries WHERE id = ?", ((entry,) for entry in entries)
-            )
+            for entry in entries:
+                self._connection.execute(
+                    "INSERT INTO deletions SELECT entries.id, dataset, version FROM entries"
+                    " JOIN datasets ON datasets.id = dataset WHERE entries.id = ?",
+                    (entry,),
+                )
+                self._connection.execute("DELETE FROM entries WHERE id = ?", (entry,))
 
     def delete_dataset(self, dataset: int) -> None:
         """Remove a dataset with all it holds."""
@@ -361,7 +400,8 @@ def _prepare(connection: sqlite3.Connection, *, read_only: bool) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    if tables and (application, version) != (APPLICATION, SCHEMA_VERSION):
+    known = {SCHEMA_VERSION} if read_only else {*MIGRATIONS, SCHEMA_VERSION}
+    if tables and not (application == APPLICATION and version in known):
         raise StoreCorrupt(
             f"the database is of schema {version} and this version of softdict reads "
             f"{SCHEMA_VERSION}; export with the version that wrote it, and load again"
@@ -376,6 +416,15 @@ def _prepare(connection: sqlite3.Connection, *, read_only: bool) -> None:
             f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA application_id = {APPLICATION};"
             f" PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
         )
+        return
+    for older in range(version, SCHEMA_VERSION):
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {MIGRATIONS[older]} PRAGMA user_version = {older + 1}; COMMIT;"
+        )
+
+
+def _blob(vector: Rows) -> bytes:
+    return vector.astype("<f4").tobytes()
 
 
 def _json(values: Sequence[Value]) -> str:

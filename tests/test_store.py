@@ -9,11 +9,13 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from index import Catalog, LoadOptions, SoftDict
+from index import Catalog, Column, LoadOptions, SoftDict
 from index.errors import (
     BadRows,
     DatasetExists,
@@ -23,6 +25,7 @@ from index.errors import (
     StoreLocked,
     UnknownDataset,
 )
+from index.store import Store
 
 ROOT = Path(__file__).parents[1]
 OPTIONS = LoadOptions(format="csv")
@@ -232,3 +235,61 @@ def test_names_that_would_not_stand_well_in_an_address(tmp_path, name):
     with Catalog.open(tmp_path) as catalog, pytest.raises(InvalidRequest) as refused:
         catalog.create(name)
     assert [fault.where for fault in refused.value.faults] == ["name"]
+
+
+def test_a_database_of_the_first_schema_is_brought_to_this_one(tmp_path: Path) -> None:
+    first_schema = """
+    CREATE TABLE datasets (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,
+        key_column TEXT NOT NULL, encoder TEXT NOT NULL, encoder_identity TEXT, dimension INTEGER,
+        temperature TEXT NOT NULL, fitted REAL, fitted_entries INTEGER NOT NULL DEFAULT 0,
+        version INTEGER NOT NULL DEFAULT 0, created REAL NOT NULL, modified REAL NOT NULL) STRICT;
+    CREATE TABLE columns (dataset INTEGER NOT NULL REFERENCES datasets(id) ON DELETE CASCADE,
+        position INTEGER NOT NULL, name TEXT NOT NULL, type TEXT NOT NULL, width INTEGER,
+        PRIMARY KEY (dataset, position)) STRICT;
+    CREATE TABLE entries (id INTEGER PRIMARY KEY AUTOINCREMENT,
+        dataset INTEGER NOT NULL REFERENCES datasets(id) ON DELETE CASCADE, key TEXT NOT NULL,
+        arrived REAL NOT NULL, value TEXT NOT NULL, vector BLOB NOT NULL,
+        UNIQUE (dataset, key)) STRICT;
+    CREATE INDEX entries_in_order ON entries (dataset, id);
+    INSERT INTO datasets VALUES (3, 'old', 'key', 'random', 'random:1', 2, '0.5', NULL, 0, 7, 1, 2);
+    INSERT INTO columns VALUES (3, 0, 'price', 'number', NULL);
+    INSERT INTO entries VALUES (9, 3, 'a', 1.5, '[4]', x'0000803f00000000');
+    PRAGMA application_id = 1936680548; PRAGMA user_version = 1;
+    """
+    with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection:
+        connection.executescript(first_schema)
+
+    with pytest.raises(StoreCorrupt, match="schema 1"):
+        Store(tmp_path, read_only=True)
+    with closing(Store(tmp_path)) as store:
+        (record,) = store.records()
+        ((entry,),) = store.entries(3)
+
+    assert (record.version, record.tolerance, record.columns) == (
+        7,
+        None,
+        (Column("price", "number"),),
+    )
+    assert (entry.key, entry.values, entry.vector.tolist()) == ("a", (4,), [1.0, 0.0])
+
+
+def test_what_changed_since_a_version_can_be_asked_for(tmp_path: Path) -> None:
+    with closing(Store(tmp_path)) as store:
+        dataset = store.create(
+            "d", key_column="key", columns=(), encoder="random", temperature="1"
+        ).id
+        row = np.zeros(2, np.float32)
+        with store.transaction():
+            store.touch(dataset, "d")
+            ids, _ = store.insert(dataset, [(key, (), row) for key in "abc"])
+        with store.transaction():
+            store.touch(dataset, "d")
+            store.update_values([(ids[0], ())])
+            store.delete_entries([ids[1]])
+
+        with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection:
+            changed = connection.execute("SELECT key, changed FROM entries ORDER BY id").fetchall()
+            dropped = connection.execute("SELECT entry, dataset, changed FROM deletions").fetchall()
+
+    assert changed == [("a", 2), ("c", 1)]
+    assert dropped == [(ids[1], dataset, 2)]
