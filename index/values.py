@@ -32,6 +32,10 @@ class LabelTable:
         self.labels: list[str] = []
         self._codes: dict[str, int] = {}
 
+    def find(self, label: str) -> int | None:
+        """Return the label's code, if it has one (readers too)."""
+        return self._codes.get(label)
+
     def code(self, label: str) -> int:
         """Return the label's code, a new one if need be (writers only)."""
         code = self._codes.get(label)

@@ -1,0 +1,196 @@
+"""Conditions from their parts, checked against a dataset's columns; all faults at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from numbers import Real
+
+from index.answers import Column
+from index.errors import Fault, InvalidRequest
+from index.where.conditions import (
+    Among,
+    And,
+    Compare,
+    Missing,
+    Not,
+    Operator,
+    Or,
+    Where,
+    depth,
+    join,
+)
+
+LONGEST = 10_000  # characters of a text
+DEEPEST = 32  # conditions inside one another
+MOST = 256  # comparisons in one condition
+MOST_VALUES = 10_000  # values after ``in``
+_REFUSED = Missing("")  # stands for what has a fault, until all faults are raised
+
+
+def parse_where(given: object, columns: Sequence[Column] | None = None) -> Where | None:
+    """Read ``where``: text, the JSON form as text (it starts with a brace), or as a mapping.
+
+    Without ``columns`` only the form is checked, not what the columns are.
+
+    Raises
+    ------
+    InvalidRequest
+        With every fault, each with its place: the character in a text, the path in JSON.
+    """
+    if given is None:
+        return None
+    builder = Builder(columns)
+    if isinstance(given, str):
+        if len(given) > LONGEST:
+            raise InvalidRequest(Fault("where", f"at most {LONGEST:,} characters"))
+        if given.lstrip().startswith("{"):
+            from index.where.document import read_json
+
+            where = read_json(given, builder)
+        else:
+            from index.where.text import read_text  # here: only this form needs lark
+
+            where = read_text(given, builder)
+    elif isinstance(given, Mapping):
+        from index.where.document import read_document
+
+        where = read_document(given, builder)
+    else:
+        raise InvalidRequest(
+            Fault("where", 'write a condition: price > 5 and tag = "a", or {"price": {"gt": 5}}')
+        )
+    if builder.faults:
+        raise InvalidRequest(*builder.faults)
+    return where
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A place in what was written: a path in JSON, a character in a text."""
+
+    path: str = "where"
+    character: int | None = None  # from 1
+
+    def fault(self, message: str) -> Fault:
+        """Say what is wrong here."""
+        here = "" if self.character is None else f"character {self.character}: "
+        return Fault(self.path, here + message)
+
+    def inside(self, step: object) -> Spot:
+        """Give the place one step further down."""
+        return Spot(f"{self.path}.{step}")
+
+
+class Builder:
+    """Makes conditions, and collects what is wrong with them."""
+
+    def __init__(self, columns: Sequence[Column] | None) -> None:
+        self._columns = None if columns is None else {column.name: column for column in columns}
+        self._conditions = 0
+        self.faults: list[Fault] = []
+
+    def refuse(self, spot: Spot, message: str) -> Where:
+        """Note a fault, and give a condition to go on with."""
+        self.faults.append(spot.fault(message))
+        return _REFUSED
+
+    def compare(
+        self, column: str, operator: Operator, value: object, at: Spot, value_at: Spot
+    ) -> Where:
+        """A comparison; ``at`` and ``value_at`` are where its column and its value stand."""
+        found = self._column(column, at)
+        if found is not None and found.type == "vector":
+            return self._vector(found, at)
+        if found is not None and found.type != "number" and operator != "=":
+            return self.refuse(at, f"{column!r} holds labels, which have no order; use = or in")
+        checked = self._value(found, value, value_at)
+        return _REFUSED if checked is None else Compare(column, operator, checked)
+
+    def among(self, column: str, values: Sequence[tuple[object, Spot]], at: Spot) -> Where:
+        """A set of values, each with its place."""
+        found = self._column(column, at)
+        if found is not None and found.type == "vector":
+            return self._vector(found, at)
+        if len(values) > MOST_VALUES:
+            return self.refuse(at, f"at most {MOST_VALUES:,} values after in")
+        checked = [self._value(found, value, spot) for value, spot in values]
+        return Among(column, tuple(value for value in checked if value is not None))
+
+    def missing(self, column: str, at: Spot) -> Where:
+        """Whether there is no value."""
+        self._column(column, at)
+        return Missing(column)
+
+    def negated(self, part: Where) -> Where:
+        """The opposite of a condition."""
+        return _bounded(Not(part))
+
+    def all_of(self, parts: Sequence[Where]) -> Where:
+        """Conditions that must all hold."""
+        return _bounded(join(And, parts))
+
+    def any_of(self, parts: Sequence[Where]) -> Where:
+        """Conditions of which one must hold."""
+        return _bounded(join(Or, parts))
+
+    def _column(self, name: str, at: Spot) -> Column | None:
+        self._conditions += 1
+        if self._conditions > MOST:
+            raise InvalidRequest(Fault("where", f"at most {MOST} comparisons"))
+        if self._columns is None:
+            return None
+        if name not in self._columns:
+            near = get_close_matches(name[:100], self._columns, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            known = ", ".join(self._columns) or "none"
+            self.refuse(at, f"there is no column {shown(name)}; {hint}there are: {known}")
+            return None
+        return self._columns[name]
+
+    def _vector(self, column: Column, at: Spot) -> Where:
+        return self.refuse(
+            at, f"{column.name!r} holds vectors; only whether it is missing can be asked"
+        )
+
+    def _value(self, column: Column | None, value: object, at: Spot) -> float | str | None:
+        """Check a value; None has a fault. True and false are words, as labels spell them."""
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        if isinstance(value, str):
+            if column is not None and column.type == "number":
+                self.refuse(at, f"{column.name!r} holds numbers, and {shown(value)} is none")
+                return None
+            return value
+        if not isinstance(value, Real):
+            self.refuse(at, "write a number or text; null is only for {column: null}")
+            return None
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            self.refuse(at, "write a finite number")
+            return None
+        if column is not None and column.type != "number":
+            self.refuse(at, f"{column.name!r} holds labels; put the number in quotes")
+            return None
+        return number
+
+
+def _bounded(where: Where) -> Where:
+    if depth(where) > DEEPEST:
+        raise InvalidRequest(too_deep())
+    return where
+
+
+def too_deep(spot: Spot | None = None) -> Fault:
+    """Say that conditions stand too deep inside one another."""
+    return (spot or Spot()).fault(f"conditions stand more than {DEEPEST} deep inside one another")
+
+
+def shown(text: str) -> str:
+    """Quote a text for a message, its beginning if it is long."""
+    return repr(text if len(text) <= 60 else f"{text[:59]}…")

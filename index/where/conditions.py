@@ -1,0 +1,193 @@
+"""Conditions: values to compare by ``==``, masks over a snapshot, and text to read.
+
+``And`` and ``Or`` hold no part of their own kind, so that one meaning has one shape however it was
+written; ``join`` sees to that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.answers import Column
+from index.snapshot import Snapshot
+from index.values import Array, LabelTable, missing
+
+Mask = NDArray[np.bool_]
+Operator = Literal["=", "<", "<=", ">", ">="]
+Held = Mapping[str, tuple[Column, Array, LabelTable]]
+
+KEYWORDS = ("and", "or", "not", "in", "is", "missing")
+# A word starts with a letter or _; combining marks count, as in a decomposed ñ.
+WORD = rf"(?i:(?!(?:{'|'.join(KEYWORDS)})(?![\w.\-]))[^\W\d][\w.\-\u0300-\u036f]*)"
+
+
+@dataclass(frozen=True)
+class Compare:
+    """The column's value compares so with one; false where it is missing."""
+
+    column: str
+    operator: Operator
+    value: float | str
+
+    def __str__(self) -> str:
+        return f"{_name(self.column)} {self.operator} {_literal(self.value)}"
+
+
+@dataclass(frozen=True)
+class Among:
+    """The column's value is one of these; false where it is missing."""
+
+    column: str
+    values: tuple[float | str, ...]
+
+    def __str__(self) -> str:
+        return f"{_name(self.column)} in ({', '.join(map(_literal, self.values))})"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The column has no value."""
+
+    column: str
+
+    def __str__(self) -> str:
+        return f"{_name(self.column)} is missing"
+
+
+@dataclass(frozen=True)
+class Not:
+    """The condition does not hold."""
+
+    part: Where
+    depth: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "depth", 1 + depth(self.part))
+
+    def __str__(self) -> str:
+        match self.part:
+            case Compare(operator="="):
+                return str(self.part).replace(" = ", " != ", 1)
+            case Among() | Missing():
+                kept, word = _name(self.part.column), "in" if isinstance(self.part, Among) else "is"
+                rest = str(self.part).removeprefix(f"{kept} {word} ")
+                return f"{kept} not in {rest}" if word == "in" else f"{kept} is not {rest}"
+            case And() | Or():
+                return f"not ({self.part})"
+            case _:
+                return f"not {self.part}"
+
+
+@dataclass(frozen=True)
+class And:
+    """All of two or more conditions hold."""
+
+    parts: tuple[Where, ...]
+    depth: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "depth", 1 + max(map(depth, self.parts)))
+
+    def __str__(self) -> str:
+        parts = (f"({part})" if isinstance(part, Or) else str(part) for part in self.parts)
+        return " and ".join(parts)
+
+
+@dataclass(frozen=True)
+class Or:
+    """At least one of two or more conditions holds."""
+
+    parts: tuple[Where, ...]
+    depth: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "depth", 1 + max(map(depth, self.parts)))
+
+    def __str__(self) -> str:
+        return " or ".join(map(str, self.parts))
+
+
+Where = Compare | Among | Missing | Not | And | Or
+
+
+def depth(where: Where) -> int:
+    """Count the conditions that stand inside one another; noted as they are made."""
+    return where.depth if isinstance(where, Not | And | Or) else 1
+
+
+def join(kind: type[And] | type[Or], parts: Sequence[Where]) -> Where:
+    """Put one condition or more together; those of the same kind give up their parts."""
+    flat = [each for part in parts for each in (part.parts if isinstance(part, kind) else (part,))]
+    return flat[0] if len(flat) == 1 else kind(tuple(flat))
+
+
+def _name(column: str) -> str:
+    bracketed = column.replace("]", "]]")
+    return column if re.fullmatch(WORD, column) else f"[{bracketed}]"
+
+
+def _literal(value: float | str) -> str:
+    if isinstance(value, str):
+        doubled = value.replace('"', '""')
+        return f'"{doubled}"'
+    return str(int(value)) if value.is_integer() and abs(value) <= 2**53 else repr(value)
+
+
+# --- which rows -------------------------------------------------------------------------------
+
+
+def where_mask(where: Where, snapshot: Snapshot) -> Mask:
+    """Tell of which rows, the deleted ones included, a condition holds.
+
+    Returns
+    -------
+    (n,) bool array
+        A label is looked up once and compared as a code, never as text row by row.
+    """
+    columns = zip(snapshot.columns, snapshot.arrays, snapshot.labels, strict=True)
+    return _mask(where, {each[0].name: each for each in columns})
+
+
+def _mask(where: Where, held: Held) -> Mask:
+    match where:
+        case Not(part):
+            return np.logical_not(_mask(part, held))
+        case And(parts):
+            return reduce(np.logical_and, (_mask(part, held) for part in parts))
+        case Or(parts):
+            return reduce(np.logical_or, (_mask(part, held) for part in parts))
+        case Missing(name):
+            column, array, _ = held[name]
+            return missing(column, array)
+        case Among(name, values):
+            column, array, table = held[name]
+            wanted = values if column.type == "number" else _codes(values, table)
+            return np.isin(array, np.array(wanted, array.dtype))
+        case Compare(name, operator, value):
+            column, array, table = held[name]
+            if column.type == "number":  # a missing one is NaN, and compares as false
+                return np.asarray(_COMPARE[operator](array, value), bool)
+            codes = _codes([value], table)
+            return array == codes[0] if codes else np.zeros(len(array), bool)
+
+
+_COMPARE: Mapping[Operator, Callable[[Any, Any], Any]] = {
+    "=": np.equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+
+
+def _codes(labels: Sequence[float | str], table: LabelTable) -> list[int]:
+    """Give the codes of the labels that the table has."""
+    codes = (table.find(str(label)) for label in labels)
+    return [code for code in codes if code is not None]

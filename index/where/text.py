@@ -1,0 +1,189 @@
+"""The readable form of ``where``, parsed by lark (LALR, so nesting takes no recursion)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import lru_cache
+from typing import Any, cast
+
+from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
+from lark.exceptions import VisitError
+from lark.visitors import Transformer_NonRecursive
+
+from index.errors import InvalidRequest
+from index.where.building import Builder, Spot, shown
+from index.where.conditions import KEYWORDS, WORD, Operator, Where
+
+_END = r"(?![\w.\-])"  # a keyword is a whole word
+GRAMMAR = rf"""
+?any : every (_OR every)*
+?every : plain (_AND plain)*
+?plain : _NOT plain                        -> negated
+       | "(" any ")"
+       | name SAME value                   -> compare
+       | name OTHER value                  -> differs
+       | name LESS value                   -> compare
+       | name MORE value                   -> compare
+       | literal LESS name                 -> turned
+       | literal MORE name                 -> turned
+       | literal LESS name LESS literal    -> between
+       | literal MORE name MORE literal    -> between
+       | name _IN values                   -> among
+       | name _NOT _IN values              -> not_among
+       | name _IS _MISSING                 -> missing
+       | name _IS _NOT _MISSING            -> not_missing
+values : "(" [value ("," value)*] ")"
+name : WORD | BRACKETED
+value : NUMBER | STRING | WORD
+literal : NUMBER | STRING
+
+SAME : "==" | "="
+OTHER : "!=" | "<>" | "≠"
+LESS : "<=" | "<" | "≤"
+MORE : ">=" | ">" | "≥"
+{"".join(f"_{word.upper()}.2 : /{word}{_END}/i" + chr(10) for word in KEYWORDS)}
+WORD : /{WORD}/
+BRACKETED : /\[(?:[^\]]|\]\])*\]/
+STRING : /"(?:[^"]|"")*"/ | /'(?:[^']|'')*'/
+NUMBER.1 : /[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?(?![\w.])/i
+%ignore /\s+/
+"""
+OPERATORS: dict[str, Operator] = {"==": "=", "≤": "<=", "≥": ">="}
+BEGIN = {
+    "a condition": {"BRACKETED", "STRING"},
+    "a column": {"BRACKETED"},
+    "a value, text in quotes": {"STRING"},
+    "=, !=, <, <=, >, >=, in or is missing": {"SAME"},
+}
+GO_ON = {
+    "in": "_IN",
+    "< or <=": "LESS",
+    "> or >=": "MORE",
+    "missing": "_MISSING",
+    "a list in ( )": "LPAR",
+    "a comma": "COMMA",
+    '"and" or "or"': "_AND",
+    ")": "RPAR",
+}
+TURNED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+Literal = tuple[object, Spot]
+
+
+def read_text(given: str, builder: Builder) -> Where:
+    """Parse a condition; raise InvalidRequest at the first place where it is none."""
+    try:
+        tree = _parser().parse(given)
+    except UnexpectedInput as error:
+        raise InvalidRequest(_spot(error, given).fault(_words(error, given))) from None
+    try:
+        return cast(Where, _Reader(builder).transform(tree))
+    except VisitError as error:  # how lark wraps what a rule raises
+        raise error.orig_exc from None
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Lark:
+    return Lark(GRAMMAR, parser="lalr", lexer="contextual", start="any", maybe_placeholders=False)
+
+
+@v_args(inline=True)
+class _Reader(Transformer_NonRecursive[Token, Any]):
+    """Builds conditions from the leaves up."""
+
+    def __init__(self, builder: Builder) -> None:
+        super().__init__()
+        self._builder = builder
+
+    def name(self, token: Token) -> tuple[str, Spot]:
+        bracketed = token.type == "BRACKETED"
+        return token[1:-1].replace("]]", "]") if bracketed else str(token), _at(token)
+
+    def value(self, token: Token) -> Literal:
+        if token.type == "NUMBER":
+            return float(token), _at(token)
+        if token.type == "STRING":
+            return token[1:-1].replace(token[0] * 2, token[0]), _at(token)
+        return str(token), _at(token)
+
+    literal = value
+
+    def values(self, *values: Literal) -> tuple[Literal, ...]:
+        return values
+
+    def compare(self, name: tuple[str, Spot], sign: Token, value: Literal) -> Where:
+        return self._builder.compare(name[0], _operator(sign), value[0], name[1], value[1])
+
+    def differs(self, name: tuple[str, Spot], _: Token, value: Literal) -> Where:
+        same = self._builder.compare(name[0], "=", value[0], name[1], value[1])
+        return self._builder.negated(same)
+
+    def turned(self, value: Literal, sign: Token, name: tuple[str, Spot]) -> Where:
+        turned = TURNED[_operator(sign)]
+        return self._builder.compare(name[0], turned, value[0], name[1], value[1])
+
+    def between(
+        self, low: Literal, first: Token, name: tuple[str, Spot], second: Token, high: Literal
+    ) -> Where:
+        parts = [self.turned(low, first, name), self.compare(name, second, high)]
+        return self._builder.all_of(parts)
+
+    def among(self, name: tuple[str, Spot], values: tuple[Literal, ...]) -> Where:
+        return self._builder.among(name[0], values, name[1])
+
+    def not_among(self, name: tuple[str, Spot], values: tuple[Literal, ...]) -> Where:
+        return self._builder.negated(self.among(name, values))
+
+    def missing(self, name: tuple[str, Spot]) -> Where:
+        return self._builder.missing(*name)
+
+    def not_missing(self, name: tuple[str, Spot]) -> Where:
+        return self._builder.negated(self.missing(name))
+
+    def negated(self, part: Where) -> Where:
+        return self._builder.negated(part)
+
+    def every(self, *parts: Where) -> Where:
+        return self._builder.all_of(parts)
+
+    def any(self, *parts: Where) -> Where:
+        return self._builder.any_of(parts)
+
+
+def _operator(sign: Token) -> Operator:
+    return OPERATORS.get(sign, cast(Operator, str(sign)))
+
+
+def _at(token: Token) -> Spot:
+    return Spot(character=(token.start_pos or 0) + 1)
+
+
+# --- what is wrong ----------------------------------------------------------------------------
+
+
+def _spot(error: UnexpectedInput, given: str) -> Spot:
+    ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+    return Spot(character=1 + (len(given.rstrip()) if ended else error.pos_in_stream or 0))
+
+
+def _words(error: UnexpectedInput, given: str) -> str:
+    if isinstance(error, UnexpectedCharacters):
+        if error.char in "\"'[":
+            closing = "bracket" if error.char == "[" else "quote"
+            return f"the {closing} that opens here is never closed"
+        return f"{shown(error.char)} is not expected here{_expected(error.allowed or ())}"
+    token = cast(UnexpectedToken, error).token
+    expected = _expected(cast(UnexpectedToken, error).accepts or ())
+    if token.type == "$END":
+        return f"the condition ends too early{expected}"
+    return f"{shown(str(token))} is not expected here{expected}"
+
+
+def _expected(terminals: Collection[str]) -> str:
+    """Say what might have stood there."""
+    found = set(terminals)
+    for word, needed in BEGIN.items():  # the tables of LALR list more than can follow these
+        if needed <= found:
+            return f"; write {word}"
+    words = [word for word, terminal in GO_ON.items() if terminal in found]
+    return f"; write {' or '.join(words)}" if words else ""
