@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from index.answers import Answer, Blend, Match, Value
+from index.answers import Answer, Blend, Column, Match, Value
 from index.attention import sqrt_d
 from index.confidence import confidence
 from index.encoders import EncoderWorker
@@ -21,6 +21,7 @@ from index.snapshot import Place, Snapshot
 from index.store import Record
 from index.temperature import Temperature, effective_keys_temperature, parse_temperature
 from index.values import blend_column
+from index.where import Where, parse_where, where_mask
 
 Weights = NDArray[np.floating[Any]]
 
@@ -33,13 +34,20 @@ class Question:
     k: int
     temperature: Temperature | None  # None: the dataset's own setting
     as_of: AsOf | None
+    where: Where | None
     explain: bool
 
     def allowed(self, snapshot: Snapshot) -> NDArray[np.bool_]:
-        """Give the (n,) mask of rows that may be attended to."""
-        if self.as_of is None:
-            return snapshot.alive
-        return self.as_of.mask(snapshot.alive, snapshot.arrived)
+        """Give the (n,) mask of rows that may be attended to.
+
+        ``as_of`` counts the entries that are there, whether ``where`` holds of them or not.
+        """
+        allowed = snapshot.alive
+        if self.as_of is not None:
+            allowed = self.as_of.mask(allowed, snapshot.arrived)
+        if self.where is not None:
+            allowed = allowed & where_mask(self.where, snapshot)
+        return allowed
 
 
 def parse_question(
@@ -49,9 +57,11 @@ def parse_question(
     temperature: object = None,
     mode: str = "soft",
     as_of: object = None,
+    where: object = None,
+    columns: Sequence[Column] = (),
     explain: bool = False,
 ) -> Question:
-    """Check the arguments of a search.
+    """Check the arguments of a search of a dataset with these columns.
 
     Raises
     ------
@@ -77,6 +87,7 @@ def parse_question(
         k,
         parsed(parse_temperature, temperature),
         parsed(parse_as_of, as_of),
+        parsed(lambda given: parse_where(given, columns), where),
         explain,
     )
     if faults:
@@ -217,13 +228,14 @@ def answer_exactly(question: Question, record: Record, snapshot: Snapshot) -> li
 
 
 def blend_all(snapshot: Snapshot, weights: Weights) -> dict[str, Blend | None]:
-    """Blend every column under (n,) weights."""
+    """Blend every column of values under (n,) weights."""
     orders = snapshot.orders
     return {
         column.name: blend_column(column, array, weights, table, order=orders.get(column.name))
         for column, array, table in zip(
             snapshot.columns, snapshot.arrays, snapshot.labels, strict=True
         )
+        if not column.attribute
     }
 
 
@@ -236,15 +248,23 @@ def weights_of(snapshot: Snapshot, given: Mapping[Place, float]) -> NDArray[np.f
 
 
 def _match(snapshot: Snapshot, place: Place, score: float, weight: float) -> Match:
-    values = named_values(snapshot, place)
+    values, attributes = parted(snapshot.columns, named_values(snapshot, place))
     score = min(1.0, max(-1.0, score))  # a cosine, but for the last bit of float32
-    return Match(snapshot.key(place), bare(values), values, score, weight)
+    return Match(snapshot.key(place), bare(values), values, score, weight, attributes)
 
 
 def named_values(snapshot: Snapshot, place: Place) -> dict[str, Value]:
-    """Give an entry's values by column."""
+    """Give what an entry holds by column, attributes included."""
     names = (column.name for column in snapshot.columns)
     return dict(zip(names, snapshot.values(place), strict=True))
+
+
+def parted(
+    columns: Sequence[Column], held: Mapping[str, Value]
+) -> tuple[dict[str, Value], dict[str, Value]]:
+    """Part what an entry holds into its values and its attributes."""
+    values = {column.name: held[column.name] for column in columns if not column.attribute}
+    return values, {name: value for name, value in held.items() if name not in values}
 
 
 def bare(values: dict[str, Value]) -> Value | dict[str, Value]:

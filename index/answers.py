@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 ColumnType = Literal["number", "vector", "category", "text"]
@@ -16,7 +16,9 @@ Value = float | int | str | tuple[float, ...] | None
 class Column:
     """One typed column: of values to blend, or an attribute, which ``where`` filters by.
 
-    ``width`` is a vector's number of components.
+    An attribute is stored, typed, exported and shown as a value is; it is never blended, it has
+    no say in the temperature, and the bare value of an entry is without it. ``width`` is a
+    vector's number of components.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Match:
     values: dict[str, Value]
     score: float
     weight: float
+    attributes: dict[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,10 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Entry:
-    """One key with its values and its time of arrival (seconds since 1970, UTC)."""
+    """One key with what every column holds, attributes too, and its time of arrival.
+
+    ``arrived`` is in seconds since 1970, UTC.
+    """
 
     key: str
     values: Mapping[str, Value]

@@ -141,11 +141,11 @@ class Snapshot:
 
     @cached_property
     def orders(self) -> dict[str, NDArray[np.int64]]:
-        """Rows by value of each number column, for quantiles."""
+        """Rows by value of each number column that is blended, for quantiles."""
         return {
             column.name: np.argsort(np.nan_to_num(array), kind="stable")
             for column, array in zip(self.columns, self.arrays, strict=True)
-            if column.type == "number"
+            if column.type == "number" and not column.attribute
         }
 
     # Writing: each gives the next snapshot

@@ -24,6 +24,7 @@ from index.answering import (
     bare,
     named_values,
     parse_question,
+    parted,
     standing_temperature,
 )
 from index.answers import (
@@ -261,7 +262,9 @@ class SoftDict(MutableMapping[str, Any]):
         return isinstance(key, str) and self._snapshot.find(key) is not None
 
     def __getitem__(self, key: str) -> Value | dict[str, Value]:
-        return bare(dict(self.entry(key).values))
+        snapshot = self._snapshot
+        held = named_values(snapshot, self._find(snapshot, key))
+        return bare(parted(snapshot.columns, held)[0])
 
     def __setitem__(self, key: str, value: object) -> None:
         self.put(key, value)
@@ -276,7 +279,7 @@ class SoftDict(MutableMapping[str, Any]):
             self._remove(self._snapshot, list(self._snapshot.places()))
 
     def entry(self, key: str) -> Entry:
-        """Give a key's values and time of arrival.
+        """Give what a key's columns hold, attributes too, and its time of arrival.
 
         Raises
         ------
@@ -301,8 +304,9 @@ class SoftDict(MutableMapping[str, Any]):
         """Set a key's values, and tell whether the key is new.
 
         ``value`` is a mapping of column names, or the bare value where there is one
-        column; columns left out are missing. A key that exists keeps its place in the
-        order and its time of arrival.
+        column of values; values left out are missing. A key that exists keeps its place
+        in the order, its time of arrival, and the attributes that are left out: so
+        ``d[key] = d[key]`` changes nothing.
 
         Raises
         ------
@@ -341,7 +345,7 @@ class SoftDict(MutableMapping[str, Any]):
                 snapshot = self._ready_for(lambda: table.columns)
                 names = [column.name for column in table.columns]
                 rows = (
-                    (key, _row(dict(zip(names, row, strict=True)), snapshot.columns))
+                    (key, _row(dict(zip(names, row, strict=True)), snapshot, key))
                     for key, row in table
                 )
                 self._write(snapshot, rows, total=table.entries, progress=progress)
@@ -361,6 +365,7 @@ class SoftDict(MutableMapping[str, Any]):
         temperature: float | str | Temperature | None = None,
         mode: Mode = "soft",
         as_of: object = None,
+        where: str | Mapping[str, Any] | None = None,
         explain: bool = False,
     ) -> Answer:
         """Attend from a query to every allowed key and blend their values.
@@ -377,6 +382,9 @@ class SoftDict(MutableMapping[str, Any]):
             ``exact`` answers as a plain dict would.
         as_of : int, str or datetime, optional
             Attend only to the first entries, or to those arrived up to a moment.
+        where : str or mapping, optional
+            Attend only to entries of which a condition on columns holds, such as
+            ``price >= 5 and country = "ES"``; see ``index.where``.
         explain : bool
             Add every step of the calculation, with its numbers.
 
@@ -388,7 +396,13 @@ class SoftDict(MutableMapping[str, Any]):
             If the query cannot be encoded as the keys were.
         """
         return self.search_many(
-            [query], k=k, temperature=temperature, mode=mode, as_of=as_of, explain=explain
+            [query],
+            k=k,
+            temperature=temperature,
+            mode=mode,
+            as_of=as_of,
+            where=where,
+            explain=explain,
         )[0]
 
     def search_many(
@@ -399,15 +413,24 @@ class SoftDict(MutableMapping[str, Any]):
         temperature: float | str | Temperature | None = None,
         mode: Mode = "soft",
         as_of: object = None,
+        where: str | Mapping[str, Any] | None = None,
         explain: bool = False,
     ) -> list[Answer]:
         """Answer many queries, by one matrix product; see ``search``."""
+        record, snapshot = self._record, self._snapshot
         question = parse_question(
-            queries, k=k, temperature=temperature, mode=mode, as_of=as_of, explain=explain
+            queries,
+            k=k,
+            temperature=temperature,
+            mode=mode,
+            as_of=as_of,
+            where=where,
+            columns=snapshot.columns,
+            explain=explain,
         )
         if mode == "exact":
-            return answer_exactly(question, self._record, self._snapshot)
-        return answer_softly(question, self._record, self._snapshot, self.encoder)
+            return answer_exactly(question, record, snapshot)
+        return answer_softly(question, record, snapshot, self.encoder)
 
     def compare(
         self,
@@ -417,6 +440,7 @@ class SoftDict(MutableMapping[str, Any]):
         k: int = 10,
         temperature: float | str | Temperature | None = None,
         as_of: object = None,
+        where: str | Mapping[str, Any] | None = None,
     ) -> Comparison:
         """Put a query to an exact dict, to attention, and to weights chosen by hand.
 
@@ -426,8 +450,15 @@ class SoftDict(MutableMapping[str, Any]):
             As for ``search``; or if weights name unknown keys, are negative, or are all
             zero.
         """
-        question = parse_question([query], k=k, temperature=temperature, as_of=as_of)
         record, snapshot = self._record, self._snapshot
+        question = parse_question(
+            [query],
+            k=k,
+            temperature=temperature,
+            as_of=as_of,
+            where=where,
+            columns=snapshot.columns,
+        )
         manual = None if weights is None else blend_by_hand(self.name, snapshot, weights)
         (soft,) = answer_softly(question, record, snapshot, self.encoder)
         (exactly,) = answer_exactly(question, record, snapshot)
@@ -500,7 +531,7 @@ class SoftDict(MutableMapping[str, Any]):
             snapshot = self._ready_for(
                 lambda: infer_columns(_by_column(value) for value in given.values())
             )
-            rows = [(key, _row(value, snapshot.columns)) for key, value in given.items()]
+            rows = [(key, _row(value, snapshot, key)) for key, value in given.items()]
             return self._write(snapshot, rows, total=len(rows))
 
     def _ready_for(self, columns: Callable[[], Sequence[Column]]) -> Snapshot:
@@ -568,13 +599,15 @@ class SoftDict(MutableMapping[str, Any]):
         self._record, self._loaded = record, snapshot
 
 
-def _row(value: object, columns: Sequence[Column]) -> tuple[Value, ...]:
-    """Cast a value, bare or by column, to the columns' types."""
+def _row(value: object, snapshot: Snapshot, key: str) -> tuple[Value, ...]:
+    """Cast a key's value, bare or by column, to the columns' types."""
+    columns = snapshot.columns
     names = [column.name for column in columns]
+    blended = [column.name for column in columns if not column.attribute]
     if isinstance(value, Mapping):
         given: Mapping[str, object] = value
-    elif len(names) == 1:
-        given = {names[0]: value}
+    elif len(blended) == 1:
+        given = {blended[0]: value}
     elif value is None:
         given = {}
     else:
@@ -589,7 +622,13 @@ def _row(value: object, columns: Sequence[Column]) -> tuple[Value, ...]:
     ]
     if faults:
         raise InvalidRequest(*faults)
-    return tuple(cast_value(given.get(column.name), column) for column in columns)
+    held: Mapping[str, object] = {}
+    if any(column.attribute and column.name not in given for column in columns):
+        place = snapshot.find(key)
+        held = {} if place is None else parted(columns, named_values(snapshot, place))[1]
+    return tuple(
+        cast_value(given.get(column.name, held.get(column.name)), column) for column in columns
+    )
 
 
 def _entry(snapshot: Snapshot, place: Place) -> Entry:

@@ -1,0 +1,406 @@
+"""where: a filter on columns, in text and as JSON, beside plain loops over the entries."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index import Column, SoftDict, open_encoder
+from index.errors import InvalidRequest
+from index.where import Among, And, Compare, Missing, Not, Or, parse_where
+from index.where.building import DEEPEST, LONGEST, MOST, MOST_VALUES
+from tests import oracle
+
+ENCODER = "random:1"
+COLUMNS = (
+    Column("price", "number"),
+    Column("año", "number", attribute=True),
+    Column("tag", "category"),
+    Column("precio de venta]", "text", attribute=True),
+    Column("rgb", "vector", 2),
+)
+NUMBERS, LABELS = ("price", "año"), ("tag", "precio de venta]")
+
+# --- an oracle: the JSON form, read by plain loops --------------------------------------------
+
+
+def holds(document, values) -> bool:
+    return all(_holds(name, part, values) for name, part in document.items())
+
+
+def _holds(name, part, values) -> bool:
+    if name == "and":
+        return all(holds(each, values) for each in part)
+    if name == "or":
+        return any(holds(each, values) for each in part)
+    if name == "not":
+        return not holds(part, values)
+    value = values.get(name)
+    if part is None:
+        return value is None
+    if not isinstance(part, dict):
+        part = {"eq": part}
+    compared = {
+        "eq": lambda other: value is not None and value == other,
+        "ne": lambda other: value is None or value != other,
+        "lt": lambda other: value is not None and value < other,
+        "lte": lambda other: value is not None and value <= other,
+        "gt": lambda other: value is not None and value > other,
+        "gte": lambda other: value is not None and value >= other,
+        "in": lambda others: value is not None and value in others,
+        "missing": lambda wanted: (value is None) == wanted,
+    }
+    return all(compared[sign](other) for sign, other in part.items())
+
+
+numbers = st.integers(-3, 3) | st.floats(-3, 3).map(lambda x: round(x, 1))
+labels = st.sampled_from(["a", "b", "and", "ES", 'say "so"', "it's", "", "true", "x]", "a\nb", "ñ"])
+documents = st.recursive(
+    st.one_of(
+        st.dictionaries(st.sampled_from(NUMBERS), numbers | st.none(), min_size=1),
+        st.dictionaries(st.sampled_from(LABELS), labels | st.none(), min_size=1),
+        st.dictionaries(
+            st.sampled_from(NUMBERS),
+            st.dictionaries(
+                st.sampled_from(["eq", "ne", "lt", "lte", "gt", "gte"]), numbers, min_size=1
+            ),
+            min_size=1,
+        ),
+        st.dictionaries(
+            st.sampled_from(LABELS),
+            st.fixed_dictionaries({"in": st.lists(labels, max_size=3)})
+            | st.fixed_dictionaries({"ne": labels})
+            | st.fixed_dictionaries({"missing": st.booleans()}),
+            min_size=1,
+        ),
+        st.fixed_dictionaries({"price": st.fixed_dictionaries({"in": st.lists(numbers)})}),
+        st.fixed_dictionaries({"rgb": st.none() | st.just({"missing": False})}),
+    ),
+    lambda inner: st.one_of(
+        st.fixed_dictionaries({"and": st.lists(inner, min_size=1, max_size=3)}),
+        st.fixed_dictionaries({"or": st.lists(inner, min_size=1, max_size=3)}),
+        st.fixed_dictionaries({"not": inner}),
+    ),
+    max_leaves=6,
+)
+entries = st.fixed_dictionaries(
+    {
+        "price": st.none() | numbers,
+        "año": st.none() | numbers,
+        "tag": st.none() | labels,
+        "precio de venta]": st.none() | labels,
+        "rgb": st.none() | st.just((1.0, 2.0)),
+    }
+)
+
+
+# --- the two forms ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "document"),
+    [
+        ('country = "ES"', {"country": "ES"}),
+        ("country = ES", {"country": {"eq": "ES"}}),
+        ("country == 'ES'", {"country": "ES"}),
+        ("tag != a", {"tag": {"ne": "a"}}),
+        ("not tag = a", {"not": {"tag": "a"}}),
+        ("1 <= price < 10", {"price": {"gte": 1, "lt": 10}}),
+        ("10 ≥ price > 1", {"price": {"lte": 10, "gt": 1}}),
+        ("5 > price", {"price": {"lt": 5}}),
+        ("price > -1.5e2", {"price": {"gt": -150}}),
+        ("tag in (a, 'b c', true)", {"tag": {"in": ["a", "b c", True]}}),
+        ("price not in (1, 2)", {"not": {"price": {"in": [1, 2]}}}),
+        ("tag in ()", {"tag": {"in": []}}),
+        ("tag is missing", {"tag": None}),
+        ("tag is not missing", {"tag": {"missing": False}}),
+        (
+            "año >= 2020 AND [precio de venta] < 5",
+            {"año": {"gte": 2020}, "precio de venta": {"lt": 5}},
+        ),
+        ("[a]]b] = 1", {"a]b": 1}),
+        ("a = 1 or b = 2 and not c = 3", {"or": [{"a": 1}, {"b": 2, "not": {"c": 3}}]}),
+        ("(a = 1 or b = 2) and c = 3", {"and": [{"or": [{"a": 1}, {"b": 2}]}, {"c": 3}]}),
+        ("a = 1 and (b = 2 and c = 3)", {"a": 1, "b": 2, "c": 3}),
+        ("android = notable and inn = islet", {"android": "notable", "inn": "islet"}),
+    ],
+)
+def test_the_two_forms_say_the_same(text, document):
+    assert parse_where(text) == parse_where(document)
+    assert parse_where(json.dumps(document)) == parse_where(document)
+
+
+def test_what_a_condition_is_made_of():
+    where = parse_where('country = "ES" and (price >= 5 or not tag in (a, b)) and tag is missing')
+
+    assert where == And(
+        (
+            Compare("country", "=", "ES"),
+            Or((Compare("price", ">=", 5.0), Not(Among("tag", ("a", "b"))))),
+            Missing("tag"),
+        )
+    )
+    assert str(where) == (
+        'country = "ES" and (price >= 5 or tag not in ("a", "b")) and tag is missing'
+    )
+    assert parse_where(None) is None
+    # JSON has another use for such a column's name; the text form reaches it.
+    assert parse_where("[and] = 'it''s \"so\"'") == Compare("and", "=", 'it\'s "so"')
+
+
+@given(documents)
+def test_what_is_written_out_reads_back_as_the_same(document):
+    where = parse_where(document, COLUMNS)
+
+    assert parse_where(str(where), COLUMNS) == where
+
+
+@given(st.text(max_size=40), st.text())
+def test_any_name_and_any_label_can_be_written(name, label):
+    where = Compare(name, "=", label)
+
+    assert parse_where(str(where)) == where
+    assert parse_where(str(Not(Among(name, (label, label))))) == Not(Among(name, (label, label)))
+
+
+@given(st.text("()[]<>=!\"'ab1.,- ≤\nandorti", max_size=30))
+def test_no_text_breaks_the_parser(text):
+    try:
+        where = parse_where(text, COLUMNS)
+    except InvalidRequest as refused:
+        assert {fault.where.partition(".")[0] for fault in refused.faults} == {"where"}
+    else:
+        assert parse_where(str(where)) == where
+
+
+# --- what is refused --------------------------------------------------------------------------
+
+
+def faults(given, columns=COLUMNS):
+    with pytest.raises(InvalidRequest) as refused:
+        parse_where(given, columns)
+    return [(fault.where, fault.message) for fault in refused.value.faults]
+
+
+@pytest.mark.parametrize(
+    ("text", "character", "words"),
+    [
+        ("", 1, "ends too early; write a condition"),
+        ("price >", 8, "ends too early; write a value"),
+        ("price > 5 tag = a", 11, '\'tag\' is not expected here; write "and" or "or"'),
+        ("price between 1 and 5", 7, "'between' is not expected here; write =, !=, <"),
+        ("price > 1,5", 10, "',' is not expected"),
+        ("price > 5 and and tag = a", 15, "'and' is not expected here; write a condition"),
+        ("(price > 5", 11, "ends too early; write )"),
+        ("price > 5)", 10, "')' is not expected"),
+        ('tag = "a', 7, "the quote that opens here is never closed"),
+        ("[price = 3", 1, "the bracket that opens here is never closed"),
+        ("1 < price > 3", 11, "'>' is not expected here; write < or <="),
+        ("tag is", 7, "write missing"),
+        ("tag in a", 8, "write a list in ( )"),
+        ("price > 1e999", 9, "write a finite number"),
+        ("price > NaN", 9, "'price' holds numbers, and 'NaN' is none"),
+        ("price = true", 9, "'price' holds numbers, and 'true' is none"),
+        ("tag = 5", 7, "'tag' holds labels; put the number in quotes"),
+        ("tag < b", 1, "'tag' holds labels, which have no order; use = or in"),
+        ("rgb = 5", 1, "'rgb' holds vectors; only whether it is missing can be asked"),
+        ("rgb in (5)", 1, "'rgb' holds vectors"),
+        (
+            "prize > 5",
+            1,
+            "there is no column 'prize'; did you mean 'price'? there are: price, año,",
+        ),
+    ],
+)
+def test_a_fault_of_the_text_is_named_by_its_character(text, character, words):
+    ((where, message),) = faults(text)
+
+    assert where == "where"
+    assert message.startswith(f"character {character}: ")
+    assert words in message
+
+
+def test_all_faults_that_are_not_of_the_grammar_come_at_once():
+    said = faults("prize > 5 or tag < 3 and (rgb = 1 or price in (1, x, y))")
+
+    assert [message.partition(":")[0] for _, message in said] == [
+        f"character {place}" for place in (1, 14, 27, 51, 54)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "where"),
+    [
+        ({}, ["where"]),
+        ({"price": {}}, ["where.price"]),
+        ({"price": {"above": 5}}, ["where.price.above"]),
+        ({"price": [1, 2]}, ["where.price"]),
+        ({"price": True}, ["where.price"]),
+        ({"price": {"gt": math.nan, "lt": math.inf}}, ["where.price.gt", "where.price.lt"]),
+        ({"price": 10**400}, ["where.price"]),
+        ({"price": {"eq": None}}, ["where.price.eq"]),
+        ({"tag": {"in": "a"}}, ["where.tag.in"]),
+        ({"tag": {"in": ["a", 3, None]}}, ["where.tag.in.1", "where.tag.in.2"]),
+        ({"tag": {"missing": 1}}, ["where.tag.missing"]),
+        ({"and": []}, ["where.and"]),
+        ({"or": {"price": 1}}, ["where.or"]),
+        ({"not": 3}, ["where.not"]),
+        (
+            {"or": [{"prize": 1}, 7, {"tag": {"lt": "b"}}]},
+            ["where.or.0.prize", "where.or.1", "where.or.2.tag"],
+        ),
+        (7, ["where"]),
+        (["price"], ["where"]),
+        (True, ["where"]),
+    ],
+)
+def test_a_fault_of_the_json_is_named_by_its_path(document, where):
+    assert [place for place, _ in faults(document)] == where
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"price": }', "character 11: this is not JSON"),
+        ('{"price": 1, "price": 2}', "'price' stands twice in an object"),
+        ('{"price": NaN}', "write a finite number"),
+        ('{"not":' * 1_200 + "1" + "}" * 1_200, "deep"),
+        ('{"not":' * 100 + "1" + "}" * 100, "deep"),
+        ("not " * 100 + "price = 1", "deep"),
+        ("x" * (LONGEST + 1), f"at most {LONGEST:,} characters"),
+        (" or ".join(["price=1"] * (MOST + 1)), f"at most {MOST} comparisons"),
+    ],
+)
+def test_json_as_text_and_what_is_too_much(text, words):
+    ((_, message),) = faults(text)
+
+    assert words in message
+
+
+def test_as_much_as_allowed_is_allowed():
+    nested = {"price": 1}
+    for _ in range(DEEPEST - 1):
+        nested = {"not": nested}
+    parse_where(nested, COLUMNS)
+    parse_where("(" * 1_000 + "price = 1" + ")" * 1_000, COLUMNS)
+    parse_where(" or ".join(["price=1"] * MOST), COLUMNS)
+    parse_where({"price": {"in": list(range(MOST_VALUES))}}, COLUMNS)
+
+    assert faults({"not": nested})
+    assert faults({"price": {"in": list(range(MOST_VALUES + 1))}})
+
+
+# --- the mask ---------------------------------------------------------------------------------
+
+ROWS = st.lists(entries, min_size=1, max_size=12)
+TAU = 0.1
+
+
+@given(rows=ROWS, document=documents, data=st.data())
+@settings(deadline=None, max_examples=60)
+def test_weights_are_those_of_a_dictionary_that_holds_only_the_allowed_keys(rows, document, data):
+    table = {f"key {number}": row for number, row in enumerate(rows)}
+    d = SoftDict(table, columns=COLUMNS, encoder=ENCODER, temperature=TAU)
+    gone = data.draw(st.sets(st.sampled_from(sorted(table))), label="deleted")
+    for key in gone:
+        del d[key]
+    first = data.draw(st.none() | st.integers(0, 12), label="as_of")
+    k = data.draw(st.integers(1, 14), label="k")
+    there = [key for key in table if key not in gone][:first]
+    allowed = [key for key in there if holds(document, table[key])]
+
+    answer = d.search("question", k=k, where=document, as_of=first)
+
+    encoder = open_encoder(ENCODER)
+    query = encoder.encode(["question"])[0].tolist()
+    vectors = {key: encoder.encode([key])[0].tolist() for key in allowed}
+    scores = {key: oracle.cosine(query, vector) for key, vector in vectors.items()}
+    weights = oracle.softmax(scores, TAU)
+    assert answer.keys == len(allowed)
+    assert len(answer.matches) == min(k, len(allowed))
+    for match in answer.matches:
+        assert match.weight == pytest.approx(weights[match.key], abs=1e-6)
+    mean = oracle.mean(weights, {key: table[key]["price"] for key in allowed})
+    blend = answer.blend["price"]
+    assert (blend is None) == (mean is None)
+    if mean is not None:
+        assert blend.mean == pytest.approx(mean, abs=1e-5)
+    for key in table:
+        exactly = d.search(key, mode="exact", where=document, as_of=first)
+        assert [match.key for match in exactly.matches] == ([key] if key in allowed else [])
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 10, 100, 5_000, 9_999, 10_000])
+def test_any_selectivity_answers_as_the_allowed_keys_alone(large, allowed):
+    d, rows = large
+    kept = {key: value for key, value in rows.items() if value < allowed}
+    alone = SoftDict(kept, columns=[Column("value", "number")], encoder="random", temperature=0.05)
+
+    masked = d.search("question", where=f"value < {allowed}", k=20)
+
+    other = alone.search("question", k=20)
+    assert len(masked.matches) == min(20, allowed)
+    assert [match.key for match in masked.matches] == [match.key for match in other.matches]
+    for one, two in zip(masked.matches, other.matches, strict=True):
+        assert one.weight == pytest.approx(two.weight, abs=1e-6)
+    if allowed:
+        assert masked.value == pytest.approx(other.value, rel=1e-5)
+        assert masked.effective_keys == pytest.approx(other.effective_keys, rel=1e-4)
+    else:
+        assert masked.blend == {"value": None}
+
+
+@pytest.fixture(scope="module")
+def large():
+    order = np.random.default_rng(0).permutation(10_000).tolist()
+    rows = {f"key {number}": float(value) for number, value in enumerate(order)}
+    return SoftDict(rows, encoder="random", temperature=0.05), rows
+
+
+def test_a_comparison_with_a_missing_value_is_false_and_its_not_is_true():
+    d = SoftDict(
+        {"dear": {"price": 9, "tag": "a"}, "cheap": {"price": 1, "tag": "b"}, "none": None},
+        columns=[Column("price", "number"), Column("tag", "category")],
+        encoder="random",
+    )
+
+    def keys(where):
+        return {match.key for match in d.search("x", where=where).matches}
+
+    assert keys("price > 5") == {"dear"}
+    assert keys("price <= 5") == {"cheap"}
+    assert keys("not price > 5") == {"cheap", "none"}
+    assert keys("tag != a") == {"cheap", "none"}
+    assert keys("tag not in (a)") == {"cheap", "none"}
+    assert keys("tag != a and tag is not missing") == {"cheap"}
+    assert keys("price is missing") == {"none"}
+    assert keys("price = 5 or not price = 5") == {"dear", "cheap", "none"}
+    assert keys("tag = unheard-of") == set()
+
+
+def test_faults_of_where_come_with_those_of_the_other_arguments():
+    d = SoftDict({"a": 1}, encoder="random")
+
+    with pytest.raises(InvalidRequest) as refused:
+        d.search(" ", k=0, where="prize > 3", as_of="soon")
+    assert [fault.where for fault in refused.value.faults] == ["query", "k", "as_of", "where"]
+    with pytest.raises(InvalidRequest, match=r"where.prize: there is no column 'prize'"):
+        d.compare("a", where={"prize": 3})
+
+
+def test_compare_obeys_where_in_all_that_is_computed():
+    d = SoftDict({"a": 1, "b": 2, "c": 3}, encoder="random", temperature=0.1)
+    alone = SoftDict({"b": 2, "c": 3}, encoder="random", temperature=0.1)
+
+    masked = d.compare("a", where="value > 1", weights={"b": 1, "c": 1})
+
+    other = alone.compare("a", weights={"b": 1, "c": 1})
+    assert not masked.exact.found
+    assert masked.differences == other.differences
+    assert masked.soft.keys == 2
+    assert d.compare("a", where="value = 1").exact.found
