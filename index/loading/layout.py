@@ -53,6 +53,7 @@ def lay_out(
     sources = [name for name in present if name != key_source]
     key_column, names = _name(key_source, sources, reader, expected)
     _check_wanted(wanted, [*names, *unused, *reader.left_out], key_column)
+    attributes = _attributes(options, reader, names, key_column, known)
 
     columns, casts, styles = [], [], set()
     for source_name, name in zip(sources, names, strict=True):
@@ -63,7 +64,7 @@ def lay_out(
         width = profile.width() if type_ == "vector" else None
         if name in known and known[name].type == "vector" == type_:
             width = known[name].width
-        column = Column(name, cast(ColumnType, type_), width)
+        column = Column(name, cast(ColumnType, type_), width, name in attributes)
         columns.append(column)
         casts.append((source_name, caster(column, style, textual=reader.textual)))
         if type_ == "number" and reader.textual:
@@ -150,6 +151,32 @@ def _check_wanted(wanted: Iterable[str], names: Sequence[str], key_column: str) 
             faults.append(Fault("columns", message))
     if faults:
         raise InvalidRequest(*faults)
+
+
+def _attributes(
+    options: LoadOptions,
+    reader: Reader,
+    names: Sequence[str],
+    key_column: str,
+    known: Mapping[str, Column],
+) -> set[str]:
+    """Say which columns are attributes: those given, and those a file of ours declares.
+
+    The columns of a dataset stay what they are.
+    """
+    faults = []
+    for name in options.attributes:
+        if name == key_column:
+            faults.append(Fault("attributes", f"{name!r} holds the keys, and cannot be one"))
+        elif name not in names:
+            message = f"there is no column {name!r}; there are: {_listed(names)}"
+            faults.append(Fault("attributes", message))
+        elif name in known and not known[name].attribute:
+            faults.append(Fault("attributes", f"{name!r} is a value column of this dataset"))
+    if faults:
+        raise InvalidRequest(*faults)
+    declared = {*options.attributes, *reader.attributes} - known.keys()
+    return declared | {name for name, column in known.items() if column.attribute}
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -27,6 +27,8 @@ class LoadOptions:
     columns : mapping of str to str
         Type of a column where the inferred one will not do: number, vector, category or text;
         ``skip`` leaves it out.
+    attributes : tuple of str
+        Columns to filter by with ``where``: kept, and never blended.
     delimiter, header, encoding : optional
         Of text formats; detected if left out.
     on_error : "stop" or "skip"
@@ -44,6 +46,7 @@ class LoadOptions:
     format: str | None = None
     key: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    attributes: tuple[str, ...] = ()
     delimiter: str | None = None
     header: bool | None = None
     encoding: str | None = None
@@ -71,6 +74,9 @@ class LoadOptions:
         for name, wanted in self.columns.items():
             if wanted not in COLUMN_CHOICES:
                 yield Fault("columns", f"{name!r}: {wanted!r} is none of: {_list(COLUMN_CHOICES)}")
+        for name in self.attributes:
+            if self.columns.get(name) == "skip":
+                yield Fault("attributes", f"{name!r} is to be skipped; it cannot be one")
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n\0'):
             yield Fault("delimiter", f"{self.delimiter!r} is not one character such as , or ;")
         if self.encoding is not None and not _is_text_encoding(self.encoding):

@@ -13,8 +13,9 @@ from index.loading.rows import Reader, Row
 from index.loading.sources import Source
 
 BATCH = 4_096  # rows
-# What ``writers`` notes in the schema, so that labels come back with the type they had.
+# What ``writers`` notes in the schema, so that columns come back as what they were.
 KEY_NOTE, TYPES_NOTE = b"softdict.key", b"softdict.types"
+ATTRIBUTES_NOTE = b"softdict.attributes"
 
 
 class ParquetReader(Reader):
@@ -52,6 +53,7 @@ class ParquetReader(Reader):
                 self.types[name] = "category"
         metadata = schema.metadata or {}
         self.types |= _written_types(metadata.get(TYPES_NOTE), self.names)
+        self.attributes = _written_attributes(metadata.get(ATTRIBUTES_NOTE), self.names)
         self.key = metadata.get(KEY_NOTE, b"").decode("utf-8", "replace") or None
 
     @contextmanager
@@ -118,6 +120,15 @@ def _written_types(written: bytes | None, names: Sequence[str]) -> dict[str, str
     if not isinstance(types, dict):
         return {}
     return {n: t for n, t in types.items() if n in names and t in ("category", "text")}
+
+
+def _written_attributes(written: bytes | None, names: Sequence[str]) -> set[str]:
+    """The columns that ``write_table`` noted as attributes; the same holds for nonsense."""
+    try:
+        noted = json.loads(written or b"[]")
+    except ValueError:
+        return set()
+    return {name for name in names if isinstance(noted, list) and name in noted}
 
 
 def _as_is(column: Any) -> Any:

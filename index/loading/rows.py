@@ -36,6 +36,7 @@ class Reader(ABC):
     delimiter: str | None = None
     key: str | None = None  # the key column and the types that the file itself declares
     types: Mapping[str, str] = {}
+    attributes: Collection[str] = ()  # columns that the file declares to be some
     detected: Mapping[str, str] = {}
 
     @abstractmethod

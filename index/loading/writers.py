@@ -3,7 +3,8 @@
 What a reader of the file gets back: from Parquet everything, with integers as floats; from JSON
 Lines everything, with types inferred anew; from CSV everything but the difference between a blank
 text and a missing one, and blanks around keys. Where labels must keep their type (a text "007", a
-category that hardly repeats), load with ``columns`` saying so.
+category that hardly repeats), load with ``columns`` saying so; which columns are attributes only
+Parquet says, so load the others with ``attributes``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from index.answers import Column, Entry, Value
 from index.errors import Fault, InvalidRequest
-from index.loading.parquet_rows import KEY_NOTE, TYPES_NOTE
+from index.loading.parquet_rows import ATTRIBUTES_NOTE, KEY_NOTE, TYPES_NOTE
 
 BLOCK = 1_000  # entries
 ROW_GROUP = 16_384  # entries
@@ -86,7 +87,11 @@ def _parquet(key_column: str, columns: Sequence[Column], rows: Iterable[Entry]) 
     schema = pa.schema(
         [pa.field(key_column, pa.string(), nullable=False)]
         + [pa.field(column.name, _arrow_type(column)) for column in columns],
-        metadata={KEY_NOTE: key_column.encode(), TYPES_NOTE: json.dumps(types).encode()},
+        metadata={
+            KEY_NOTE: key_column.encode(),
+            TYPES_NOTE: json.dumps(types).encode(),
+            ATTRIBUTES_NOTE: json.dumps([c.name for c in columns if c.attribute]).encode(),
+        },
     )
     sink = _Sink()
     with pq.ParquetWriter(sink, schema) as writer:
