@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .incoming import CompareBody, CompareQuery, SearchQuery
+from .incoming import CompareBody, CompareQuery, SearchBody, SearchQuery
 from .outgoing import AnswerOut, ComparisonOut
 from .problems import said
 from .requests import Routes
@@ -14,19 +14,13 @@ routes = Routes("answers", "Ask")
 @routes.get("/search", responses={200: AnswerOut, **said(404, 409, 503)})
 def search(query: SearchQuery) -> AnswerOut:
     """Ask a dataset by meaning: every key answers in proportion to how well it fits."""
-    answer = (
-        runtime()
-        .dataset(query.dataset)
-        .search(
-            query.q,
-            k=query.k,
-            temperature=query.temperature,
-            mode=query.mode,
-            as_of=query.as_of,
-            explain=query.explain,
-        )
-    )
-    return AnswerOut.of(answer)
+    return _answered(query)
+
+
+@routes.post("/search", responses={200: AnswerOut, **said(404, 409, 413, 415, 503)})
+def search_by_body(body: SearchBody) -> AnswerOut:
+    """Ask a dataset by meaning, with a condition as JSON."""
+    return _answered(body)
 
 
 @routes.get("/compare", responses={200: ComparisonOut, **said(404, 409, 503)})
@@ -41,6 +35,23 @@ def compare_by_hand(body: CompareBody) -> ComparisonOut:
     return _compared(body, body.weights)
 
 
+def _answered(query: SearchQuery) -> AnswerOut:
+    answer = (
+        runtime()
+        .dataset(query.dataset)
+        .search(
+            query.q,
+            k=query.k,
+            temperature=query.temperature,
+            mode=query.mode,
+            as_of=query.as_of,
+            where=query.where,
+            explain=query.explain,
+        )
+    )
+    return AnswerOut.of(answer)
+
+
 def _compared(query: CompareQuery, weights: dict[str, float] | None = None) -> ComparisonOut:
     comparison = (
         runtime()
@@ -51,6 +62,7 @@ def _compared(query: CompareQuery, weights: dict[str, float] | None = None) -> C
             k=query.k,
             temperature=query.temperature,
             as_of=query.as_of,
+            where=query.where,
         )
     )
     return ComparisonOut.of(comparison)

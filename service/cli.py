@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import __version__
-from .printed import Bars, answer_lines, blend_lines, dumped, load_lines, show, values_line
+from .printed import (
+    Bars,
+    answer_lines,
+    blend_lines,
+    column_text,
+    dumped,
+    load_lines,
+    show,
+    values_line,
+)
 from .settings import Settings, SettingsError, load_settings, source, variable
 
 if TYPE_CHECKING:
@@ -29,6 +38,9 @@ temperature_option = click.option(
     "--temperature", help="A number, auto, sqrt_d or effective_keys:N."
 )
 as_of_option = click.option("--as-of", help="Only the first N entries, or those there by a time.")
+where_option = click.option(
+    "--where", metavar="CONDITION", help='Only entries of which it holds: price >= 5 and tag = "a".'
+)
 k_option = click.option("-k", default=10, show_default=True, help="Matches to show.")
 
 
@@ -87,6 +99,13 @@ def serve(**flags: Any) -> None:
     multiple=True,
     metavar="NAME=TYPE",
     help="Type of a column: number, vector, category, text or skip.",
+)
+@click.option(
+    "--attribute",
+    "attributes",
+    multiple=True,
+    metavar="NAME",
+    help="A column to filter by with --where, never blended.",
 )
 @click.option("--format", type=click.Choice(["csv", "tsv", "json", "jsonl", "parquet"]))
 @click.option("--delimiter", help="Of CSV.")
@@ -152,6 +171,7 @@ def load(
 @temperature_option
 @click.option("--mode", type=click.Choice(["soft", "exact"]), default="soft", show_default=True)
 @as_of_option
+@where_option
 @click.option("--explain", is_flag=True, help="Add every step, with its numbers (with --json).")
 @home_option
 @as_json
@@ -179,6 +199,7 @@ def search(
 @k_option
 @temperature_option
 @as_of_option
+@where_option
 @home_option
 @as_json
 def compare(
@@ -216,7 +237,7 @@ def datasets(home: str | None, as_json: bool) -> None:
 
         def lines(shown: DatasetsOut) -> Iterator[str]:
             for each in shown.datasets:
-                types = ", ".join(f"{column.name} ({column.type})" for column in each.columns)
+                types = ", ".join(map(column_text, each.columns))
                 yield f"{each.name}  {each.entries:,} entries  {types}  {each.encoder}"
 
         found = [DatasetOut.of(each.describe()) for each in catalog.values()]

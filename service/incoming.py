@@ -7,6 +7,7 @@ number, and neither are NaN and infinity. Limits are settings, which come as the
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
@@ -24,6 +25,7 @@ from index.encoders import check_spec
 from index.masks import parse_as_of
 from index.naming import check_name
 from index.temperature import parse_temperature
+from index.where import parse_where
 
 from . import strict_json
 from .settings import Settings
@@ -56,6 +58,11 @@ def _temperature(value: object) -> object:
 
 def _as_of(value: object) -> object:
     parse_as_of(value)
+    return value
+
+
+def _where(value: object) -> object:
+    parse_where(value)  # what the columns are, the dataset says
     return value
 
 
@@ -121,6 +128,23 @@ AsOf = Annotated[
     Field(description="only the first N entries (3), or those there by a time (2026-01-31)"),
 ]
 
+WHERE = (
+    'only entries of which this holds, as price >= 5 and country = "ES", '
+    'or as JSON: {"price": {"gte": 5}, "country": "ES"}'
+)
+WhereText = Annotated[
+    Any,
+    BeforeValidator(_where),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]}),
+    Field(default=None, description=WHERE),
+]
+Where = Annotated[
+    Any,
+    BeforeValidator(_where),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}, {"type": "null"}]}),
+    Field(default=None, description=WHERE),
+]
+
 
 class In(BaseModel):
     """A part of a request."""
@@ -155,6 +179,7 @@ class CompareQuery(In):
     k: Annotated[K, _at_most("max_k")] = 10
     temperature: TemperatureText | None = None
     as_of: AsOf = None
+    where: WhereText = None
 
 
 class SearchQuery(CompareQuery):
@@ -169,8 +194,16 @@ class SearchQuery(CompareQuery):
     )
 
 
+class SearchBody(SearchQuery):
+    """A question."""
+
+    where: Where = None
+
+
 class CompareBody(CompareQuery):
     """A question, with weights chosen by hand."""
+
+    where: Where = None
 
     weights: dict[str, Annotated[float, Field(ge=0)]] | None = Field(
         default=None, description="weight of each key, by hand; they are normalised to sum to 1"
@@ -234,15 +267,76 @@ def _encoder(value: str, info: ValidationInfo) -> str:
     return value
 
 
+def _names(value: object) -> object:
+    """Take names from a list, from a JSON list, or separated by commas."""
+    if not isinstance(value, str):
+        return value
+    if value.startswith("["):
+        return strict_json.loads(value)
+    return [name.strip() for name in value.split(",") if name.strip()]
+
+
+TYPES = ("number", "vector", "category", "text", "skip")
+
+
+@dataclass(frozen=True)
+class ColumnIn:
+    """What a column is to be; without a type, that is inferred."""
+
+    type: str | None
+    attribute: bool
+
+
+def _column(value: object) -> ColumnIn:
+    given = {"type": value} if isinstance(value, str) else value
+    if isinstance(given, dict) and given.keys() <= {"type", "attribute"} and given:
+        type_, attribute = given.get("type"), given.get("attribute", False)
+        if (type_ is None or type_ in TYPES) and isinstance(attribute, bool):
+            return ColumnIn(type_, attribute)
+    raise ValueError(
+        'write number, vector, category, text or skip, or {"type": "text", "attribute": true}'
+    )
+
+
+COLUMN = {
+    "anyOf": [
+        {"type": "string", "enum": list(TYPES)},
+        {
+            "type": "object",
+            "properties": {
+                "type": {"type": "string", "enum": list(TYPES)},
+                "attribute": {"type": "boolean"},
+            },
+            "additionalProperties": False,
+        },
+    ]
+}
+
+
 class LoadQuery(In):
     """How to read a table, and under which name; a form's fields mean the same."""
 
     name: Name | None = Field(default=None, description="name of the dataset; required")
     key: str | None = Field(default=None, min_length=1, description="column that holds the keys")
     columns: Annotated[
-        dict[str, Literal["number", "vector", "category", "text", "skip"]] | None,
+        dict[str, Annotated[Any, AfterValidator(_column), WithJsonSchema(COLUMN)]] | None,
         BeforeValidator(_from_json_text),
-    ] = Field(default=None, description='types of columns, where not inferred: {"price": "number"}')
+    ] = Field(
+        default=None,
+        description="types of columns, where not inferred, and which are attributes: "
+        '{"price": "number", "country": {"type": "category", "attribute": true}}',
+    )
+    attributes: Annotated[
+        list[Annotated[str, Field(min_length=1)]] | None,
+        BeforeValidator(_names),
+        WithJsonSchema(
+            {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]}
+        ),
+    ] = Field(
+        default=None,
+        description="columns to filter by with where, never blended: names separated by commas, "
+        "or a JSON list",
+    )
     format: Literal["csv", "tsv", "json", "jsonl", "parquet"] | None = Field(
         default=None,
         description="format of the table, where the content type or file name does not say",
@@ -267,6 +361,17 @@ class LoadQuery(In):
     wait: bool | None = Field(
         default=None, description="1 answers when the load is done, 0 at once with a job"
     )
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The types that are given."""
+        return {name: each.type for name, each in (self.columns or {}).items() if each.type}
+
+    @property
+    def attribute_names(self) -> tuple[str, ...]:
+        """The attributes, however they are given, each once."""
+        marked = [name for name, each in (self.columns or {}).items() if each.attribute]
+        return tuple(dict.fromkeys([*(self.attributes or []), *marked]))
 
 
 class DatasetBody(LoadQuery):

@@ -21,6 +21,7 @@ from index.answers import (
     LabelBlend,
     LoadReport,
     ManualAnswer,
+    Match,
     NumberBlend,
     VectorBlend,
 )
@@ -40,11 +41,14 @@ Values = dict[str, OutValue]
 
 
 class ColumnOut(Out):
-    """A value column."""
+    """A column of values, or an attribute."""
 
     name: str
     type: Literal["number", "vector", "category", "text"]
     width: int | None = Field(default=None, description="components of a vector")
+    attribute: bool = Field(
+        default=False, description="to filter by, never blended; left out where it is false"
+    )
 
 
 class NumberBlendOut(Out):
@@ -96,6 +100,19 @@ class MatchOut(Out):
     values: Values
     score: float
     weight: float
+    attributes: Values = Field(default={}, description="left out where there are none")
+
+    @classmethod
+    def of(cls, match: Match) -> MatchOut:
+        """Shape a match."""
+        more = {"attributes": plain(match.attributes)} if match.attributes else {}
+        return cls(
+            key=match.key,
+            values=plain(match.values),
+            score=match.score,
+            weight=match.weight,
+            **more,
+        )
 
 
 class AttentionOut(Out):
@@ -130,15 +147,7 @@ class AnswerOut(Out):
             dataset=answer.dataset,
             mode=answer.mode,
             blend=blends(answer.blend),
-            matches=[
-                MatchOut(
-                    key=match.key,
-                    values=plain(match.values),
-                    score=match.score,
-                    weight=match.weight,
-                )
-                for match in answer.matches
-            ],
+            matches=[MatchOut.of(match) for match in answer.matches],
             attention=AttentionOut(
                 temperature=answer.temperature,
                 temperature_source=answer.temperature_source,
@@ -228,7 +237,7 @@ class DatasetsOut(Out):
 
 
 class EntryOut(Out):
-    """An entry."""
+    """An entry; ``values`` holds all its columns, attributes too."""
 
     key: str
     values: Values
@@ -379,11 +388,16 @@ def plain(values: Mapping[str, Any]) -> Values:
 
 
 def columns(given: Iterable[Column]) -> list[ColumnOut]:
-    """Shape columns; only a vector has a width."""
+    """Shape columns; only a vector has a width, and only of an attribute it is said."""
     return [
-        ColumnOut(name=column.name, type=column.type)
-        if column.width is None
-        else ColumnOut(name=column.name, type=column.type, width=column.width)
+        ColumnOut.model_validate(
+            {
+                "name": column.name,
+                "type": column.type,
+                **({"width": column.width} if column.width is not None else {}),
+                **({"attribute": True} if column.attribute else {}),
+            }
+        )
         for column in given
     ]
 

@@ -67,9 +67,7 @@ def dumped(value: object) -> str:
 def load_lines(report: Any) -> Iterator[str]:
     done = "would load" if report.dry_run else "loaded"
     yield f"{report.dataset}: {done} {report.loaded or report.rows:,} entries ({report.format})"
-    yield f"  {report.key_column} → " + ", ".join(
-        f"{column.name} ({column.type})" for column in report.columns
-    )
+    yield f"  {report.key_column} → " + ", ".join(map(column_text, report.columns))
     for name, value in (report.detected or {}).items():
         yield f"  {name}: {value}"
     for entry in report.preview:
@@ -78,12 +76,19 @@ def load_lines(report: Any) -> Iterator[str]:
         yield f"  line {row.line}: {row.reason}"
 
 
+def column_text(column: Any) -> str:
+    """Say what a column is."""
+    kind = f"{column.type}, attribute" if column.attribute else column.type
+    return f"{column.name} ({kind})"
+
+
 def answer_lines(answer: Answer) -> Iterator[str]:
     yield from blend_lines(answer.blend)
     width = max((len(match.key) for match in answer.matches), default=0)
     for match in answer.matches:
         bar = "█" * round(BAR * match.weight)
-        values = ", ".join(_text(value) for value in match.values.values())
+        held = [*match.values.values(), *match.attributes.values()]
+        values = ", ".join(_text(value) for value in held)
         yield f"{match.key:{width}}  {match.weight:6.1%}  {bar:{BAR}}  {values}"
     yield (
         f"temperature {answer.temperature:.3g} ({answer.temperature_source}), "

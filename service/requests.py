@@ -165,9 +165,14 @@ def _faults(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]:
         where = ".".join(str(step) for step in fault["loc"])
         cause = fault.get("ctx", {}).get("error")
         if isinstance(cause, InvalidRequest):  # the library's own words, when it found the fault
-            yield from (Fault(where or each.where, each.message) for each in cause.faults)
+            yield from (Fault(_inner(where, each.where), each.message) for each in cause.faults)
         else:
             yield Fault(where or "body", _words(fault, where, model))
+
+
+def _inner(where: str, inside: str) -> str:
+    """Say where a fault stands: the field, or the place inside of it that the library named."""
+    return inside if not where or inside.startswith(f"{where}.") else where
 
 
 def _words(fault: ErrorDetails, where: str, model: type[BaseModel]) -> str:

@@ -124,7 +124,8 @@ def _work(order: Order, state: Runtime) -> Work:
     options = LoadOptions(
         format=order.format,
         key=query.key,
-        columns=query.columns or {},
+        columns=query.types,
+        attributes=query.attribute_names,
         delimiter=query.delimiter,
         header=query.header,
         encoding=query.encoding,

@@ -18,11 +18,14 @@ def read_json(text: str, builder: Builder) -> Where:
     """Read the form from a text of JSON."""
     try:
         given = json.loads(text, object_pairs_hook=_no_twice)
+        json.dumps(given, ensure_ascii=False).encode()  # half a surrogate pair is no character
     except json.JSONDecodeError as error:
         spot = Spot(character=error.pos + 1)
         raise InvalidRequest(spot.fault(f"this is not JSON: {error.msg}")) from None
     except RecursionError:
         raise InvalidRequest(too_deep()) from None
+    except UnicodeEncodeError:
+        raise InvalidRequest(Spot().fault("an escape stands for half a character")) from None
     except ValueError as error:
         raise InvalidRequest(Spot().fault(str(error))) from None
     return read_document(given, builder)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
+from urllib.parse import quote
 
 import pytest
 
 from tests.service.checked import CheckedClient
-from tests.service.conftest import COUNTRIES
+from tests.service.conftest import COUNTRIES, Make
 
 
 def test_search_answers_the_first_dataset_with_the_fields_of_the_design(
@@ -150,3 +152,109 @@ def test_compare_names_every_unknown_key_among_the_weights(client: CheckedClient
     body = {"q": "país", "weights": {"mexico": 1, "chile": 1, "perro": 1}}
 
     assert set(client.faults("POST", "/compare", json=body)) == {"weights.mexico", "weights.chile"}
+
+
+# -- where -------------------------------------------------------------------------------------
+
+ROWS = [
+    {"key": "vino", "precio": 9, "país": "ES", "año": 2019},
+    {"key": "cerveza", "precio": 2, "país": "DE", "año": 2024},
+    {"key": "cava", "precio": 7, "país": "ES", "año": None},
+    {"key": "sidra", "precio": 3, "país": "ES", "año": 2022},
+]
+
+
+@pytest.fixture
+def bar(make: Make) -> CheckedClient:
+    """A client of a service with drinks, whose country and year are attributes."""
+    made = make()
+    document = {
+        "name": "bar",
+        "entries": ROWS,
+        "columns": {"país": {"type": "category", "attribute": True}},
+        "attributes": ["año"],
+    }
+    reply = made.post("/datasets", json=document)
+    assert reply.status_code == 201, reply.text
+    return made
+
+
+FORMS = [
+    'país = "ES" and precio >= 3 and año is not missing',
+    '{"and": [{"país": "ES"}, {"precio": {"gte": 3}}], "not": {"año": null}}',
+]
+
+
+@pytest.mark.parametrize("where", FORMS)
+def test_where_filters_before_the_weights_are_made(bar: CheckedClient, where: str) -> None:
+    found = bar.get(f"/search?q=bebida&where={quote(where)}").get_json()
+    compared = bar.get(f"/compare?q=cerveza&where={quote(where)}").get_json()
+
+    assert {match["key"] for match in found["matches"]} == {"vino", "sidra"}
+    assert sum(match["weight"] for match in found["matches"]) == pytest.approx(1.0, abs=1e-6)
+    assert found["attention"]["keys"] == 2
+    assert compared["exact"]["found"] is False
+    assert compared["soft"]["attention"]["keys"] == 2
+
+
+@pytest.mark.parametrize("where", [*FORMS, json.loads(FORMS[1])])
+def test_where_in_a_body_is_text_or_an_object(bar: CheckedClient, where: object) -> None:
+    body = {"q": "bebida", "where": where}
+    found = bar.post("/search", json={**body, "mode": "soft", "explain": True}).get_json()
+    compared = bar.post("/compare", json={**body, "weights": {"vino": 1}}).get_json()
+
+    assert {match["key"] for match in found["matches"]} == {"vino", "sidra"}
+    assert found["explanation"]["masked"] == 2
+    assert {match["key"] for match in compared["soft"]["matches"]} == {"vino", "sidra"}
+
+
+def test_a_body_asks_what_the_query_asks(client: CheckedClient) -> None:
+    asked = client.post("/search", json={"q": "país", "k": 2, "temperature": 0.1}).get_json()
+
+    assert asked == client.get("/search?q=país&k=2&temperature=0.1").get_json()
+
+
+def test_attributes_stand_beside_the_values_and_are_not_blended(bar: CheckedClient) -> None:
+    found = bar.get("/search?q=vino&k=1&where=precio=9").get_json()
+    entry = bar.get("/datasets/bar/entries/vino").get_json()
+    described = bar.get("/datasets/bar").get_json()
+
+    assert list(found["blend"]) == ["precio"]
+    assert found["matches"][0]["values"] == {"precio": 9}
+    assert found["matches"][0]["attributes"] == {"país": "ES", "año": 2019}
+    assert entry["values"] == {"precio": 9, "país": "ES", "año": 2019}
+    assert described["columns"] == [
+        {"name": "precio", "type": "number"},
+        {"name": "país", "type": "category", "attribute": True},
+        {"name": "año", "type": "number", "attribute": True},
+    ]
+    changed = bar.put("/datasets/bar/entries/vino", json=10).get_json()
+    assert changed["values"] == {"precio": 10, "país": "ES", "año": 2019}
+
+
+@pytest.mark.parametrize(
+    ("where", "faults"),
+    [
+        ("precio >", {"where": "character 9: the condition ends too early"}),
+        (
+            "prezio > 3",
+            {"where": "character 1: there is no column 'prezio'; did you mean 'precio'?"},
+        ),
+        ('{"precio": {"gte": "x"}}', {"where.precio.gte": "'precio' holds numbers"}),
+        ("", {"where": "character 1: the condition ends too early"}),
+    ],
+)
+def test_a_fault_of_where_is_named_by_its_place(
+    bar: CheckedClient, where: str, faults: dict[str, str]
+) -> None:
+    said = bar.faults("GET", f"/search?q=a&where={quote(where)}")
+
+    assert said.keys() == faults.keys()
+    assert all(said[place].startswith(words) for place, words in faults.items())
+
+
+def test_the_form_of_where_is_checked_with_all_else(bar: CheckedClient) -> None:
+    said = bar.faults("POST", "/search", json={"q": "", "k": 0, "where": {"and": []}})
+
+    assert set(said) == {"q", "k", "where.and"}
+    assert set(bar.faults("POST", "/search", json={"q": "a", "where": 7})) == {"where"}

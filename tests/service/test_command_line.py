@@ -198,6 +198,30 @@ def test_asking_works_beside_a_running_service_and_writing_is_refused(
     assert service.get("/datasets/paises").status == 200
 
 
+def test_columns_are_loaded_as_attributes_and_filtered_by(run: Run, tmp_path: Path) -> None:
+    table = tmp_path / "bar.csv"
+    table.write_text("key,price,country,año\nwine,9,ES,2019\nbeer,2,DE,2024\n", "utf-8")
+    flags = ("--attribute", "country", "--attribute", "año")
+    dry = run("load", str(table), "--name", "bar", "--dry-run", *flags)
+    run("load", str(table), "--name", "bar", *flags)
+    found = run("search", "drink", "--where", "country = ES and año < 2020")
+    compared = run("compare", "beer", "--where", '{"country": "ES"}', "--json")
+    refused = run("search", "drink", "--where", "price >> 3", "--json")
+
+    assert "key → price (number), country (text, attribute), año (number, attribute)" in dry.stdout
+    assert "country (text, attribute)" in run("datasets").stdout
+    assert found.stdout.splitlines()[0].startswith("price: 9"), found.stderr
+    assert "beer" not in found.stdout and "9, ES, 2019" in found.stdout
+    assert json.loads(compared.stdout)["exact"]["found"] is False
+    assert refused.returncode == 1
+    assert json.loads(refused.stderr)["errors"] == [
+        {
+            "where": "where",
+            "message": "character 8: '>' is not expected here; write a value, text in quotes",
+        }
+    ]
+
+
 def test_reencode_gives_a_dataset_another_encoder(run: Run, table: str) -> None:
     run("load", table, "--name", "paises")
     before = json.loads(run("datasets", "--json").stdout)["datasets"][0]

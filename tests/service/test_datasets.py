@@ -377,3 +377,39 @@ def test_a_form_with_an_enormous_field_is_refused(make: Make) -> None:
 
     assert (reply.status_code, reply.get_json()["type"]) == (413, "/problems/too-large")
     assert "fields beside the file" in reply.get_json()["detail"]
+
+
+ATTRIBUTES = "key,price,country\nwine,9,ES\nbeer,2,DE\n"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"attributes": "country"},
+        {"attributes": " country ,"},
+        {"attributes": '["country"]'},
+        {"columns": '{"country": {"attribute": true}}'},
+        {"columns": '{"country": {"type": "text", "attribute": true}, "price": "number"}'},
+    ],
+)
+def test_a_column_is_loaded_as_an_attribute(make: Make, fields: dict[str, str]) -> None:
+    client = make()
+    dry = client.post("/datasets", **form(ATTRIBUTES.encode(), name="bar", dry_run="1", **fields))
+    made = client.post("/datasets", **form(ATTRIBUTES.encode(), name="bar", **fields))
+
+    columns = [
+        {"name": "price", "type": "number"},
+        {"name": "country", "type": "text", "attribute": True},
+    ]
+    assert dry.get_json()["columns"] == made.get_json()["columns"] == columns
+    assert made.get_json()["preview"][0]["values"] == {"price": 9, "country": "ES"}
+    exported = client.get("/datasets/bar/export").text
+    assert exported.splitlines() == ATTRIBUTES.splitlines()
+
+
+def test_an_attribute_that_is_none_is_refused(make: Make) -> None:
+    table = form(ATTRIBUTES.encode(), name="bar", attributes="land")
+
+    assert make().faults("POST", "/datasets", **table) == {
+        "attributes": "there is no column 'land'; there are: price, country"
+    }

@@ -147,7 +147,7 @@ def test_a_wrong_method_is_answered_with_the_right_ones(client: CheckedClient) -
     reply = client.delete("/search?q=a")
 
     assert (reply.status_code, reply.mimetype) == (405, "application/problem+json")
-    assert set(reply.headers["Allow"].split(", ")) == {"GET", "HEAD", "OPTIONS"}
+    assert set(reply.headers["Allow"].split(", ")) == {"GET", "HEAD", "OPTIONS", "POST"}
 
 
 @pytest.mark.parametrize("name", ["a/b", ".hidden", "with space", "x" * 101, "a\nb"])
