@@ -168,14 +168,16 @@ def _mask(where: Where, held: Held) -> Mask:
             return missing(column, array)
         case Among(name, values):
             column, array, table = held[name]
-            wanted = values if column.type == "number" else _codes(values, table)
-            return np.isin(array, np.array(wanted, array.dtype))
+            return (
+                _numbers(array, values)
+                if column.type == "number"
+                else _labels(array, values, table)
+            )
         case Compare(name, operator, value):
             column, array, table = held[name]
             if column.type == "number":  # a missing one is NaN, and compares as false
                 return np.asarray(_COMPARE[operator](array, value), bool)
-            codes = _codes([value], table)
-            return array == codes[0] if codes else np.zeros(len(array), bool)
+            return _labels(array, [value], table)
 
 
 _COMPARE: Mapping[Operator, Callable[[Any, Any], Any]] = {
@@ -187,7 +189,20 @@ _COMPARE: Mapping[Operator, Callable[[Any, Any], Any]] = {
 }
 
 
-def _codes(labels: Sequence[float | str], table: LabelTable) -> list[int]:
-    """Give the codes of the labels that the table has."""
-    codes = (table.find(str(label)) for label in labels)
-    return [code for code in codes if code is not None]
+def _numbers(array: Array, wanted: Sequence[float | str]) -> Mask:
+    """Tell which numbers are wanted; by halving, as a list may be long."""
+    sorted_ = np.unique(np.array(wanted, float))
+    if not len(sorted_):
+        return np.zeros(len(array), bool)
+    places = np.minimum(np.searchsorted(sorted_, array), len(sorted_) - 1)
+    return np.asarray(sorted_[places] == array)
+
+
+def _labels(array: Array, wanted: Sequence[float | str], table: LabelTable) -> Mask:
+    """Tell which codes are of a wanted label; one that is missing (-1) is the last of all."""
+    codes = [code for label in wanted if (code := table.find(str(label))) is not None]
+    if len(codes) < 2:
+        return array == codes[0] if codes else np.zeros(len(array), bool)
+    hits = np.zeros(len(table.labels) + 1, bool)
+    hits[codes] = True
+    return np.asarray(hits[array])
