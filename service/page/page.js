@@ -9,6 +9,8 @@ const TEXTS = {
     soft: "By meaning", weights: "How much each key counts", exact: "By exact lookup",
     would: "An exact lookup would have said:", nothing: "nothing",
     found: "A key is written exactly “{0}”.", missing: "No key is written exactly “{0}”.",
+    where: "only entries where (optional)", excluded: "No key that meets the condition is written exactly “{0}”.",
+    columns: "columns: {0}",
     encoder: "the encoder's own", fitted: "fitted to the values", given: "given", setting: "the dataset's own",
     others: "all others", keys: "keys", score: "cosine", between: "90 % between {0} and {1}",
     temperature: "Temperature τ", effective: "Effective keys", confidence: "Confidence",
@@ -28,6 +30,8 @@ const TEXTS = {
     soft: "Por significado", weights: "Cuánto cuenta cada clave", exact: "Por búsqueda exacta",
     would: "Una búsqueda exacta habría dicho:", nothing: "nada",
     found: "Una clave se escribe exactamente «{0}».", missing: "Ninguna clave se escribe exactamente «{0}».",
+    where: "solo las entradas donde (opcional)", excluded: "Ninguna clave que cumpla la condición se escribe exactamente «{0}».",
+    columns: "columnas: {0}",
     encoder: "la del codificador", fitted: "ajustada a los valores", given: "dada", setting: "la de los datos",
     others: "las demás", keys: "claves", score: "coseno", between: "90 % entre {0} y {1}",
     temperature: "Temperatura τ", effective: "Claves efectivas", confidence: "Confianza",
@@ -54,6 +58,7 @@ const address = new URLSearchParams(location.search);
 let language = address.get("lang") || ((navigator.language || "en").startsWith("es") ? "es" : "en");
 if (!(language in TEXTS)) language = "en";
 let last = null; // the last comparison, to be drawn again in another language
+let columns = {}; // of each dataset, by name
 let asking = null; // the AbortController of the question under way
 let job = null; // the id of the load under way
 
@@ -83,6 +88,7 @@ class Problem extends Error {
     const faults = (problem.errors || []).map((fault) => `${fault.where}: ${fault.message}`);
     super(faults.length ? faults.join("\n") : problem.detail);
     this.type = problem.type;
+    this.fields = (problem.errors || []).map((fault) => fault.where.split(".")[0]);
   }
 }
 
@@ -121,6 +127,7 @@ function say(text, bad = false) {
 
 function asked() {
   const question = { q: $("q").value, dataset: $("dataset").value };
+  if ($("where").value.trim()) question.where = $("where").value;
   return $("auto").checked ? question : { ...question, temperature: temperature() };
 }
 
@@ -132,12 +139,15 @@ async function ask() {
   if (address.has("lang")) shown.lang = language;
   history.replaceState(null, "", `/?${new URLSearchParams(shown)}`);
   $("result").classList.add("waiting");
+  $("where").removeAttribute("aria-invalid");
   try {
     last = await whenReady(`/compare?${new URLSearchParams({ ...asked(), k: SHOWN })}`, { signal: mine.signal });
+    last.filtered = "where" in shown;
     say("");
     draw();
   } catch (error) {
     if (error.name === "AbortError") return;
+    if (error.fields?.includes("where")) $("where").setAttribute("aria-invalid", "true");
     $("result").hidden = true;
     say(error.message, true);
   }
@@ -158,7 +168,7 @@ function draw() {
   $("exact").replaceChildren(...drawExact(exact));
   $("exact").classList.toggle("none", !exact.found);
   $("steps").href = `/search?${new URLSearchParams({ ...asked(), explain: 1 })}`;
-  $("reason").textContent = t(exact.found ? "found" : "missing", last.query);
+  $("reason").textContent = t(exact.found ? "found" : last.filtered ? "excluded" : "missing", last.query);
   $("result").hidden = false;
   drawTemperature(soft.attention.temperature);
 }
@@ -236,6 +246,9 @@ function drawMatch(match) {
     shown.append(text(value));
     return shown;
   });
+  for (const [name, value] of Object.entries(match.attributes ?? {})) {
+    values.push(element("span", "value", `${name}: ${text(value)}`));
+  }
   const weight = element("span", "weight", share(match.weight), element("span", "score", `${t("score")} ${fixed(match.score)}`));
   const row = element("li", "match", element("div", "", element("span", "key", match.key), ...values), drawBar(match.weight), weight);
   row.dataset.key = match.key;
@@ -283,12 +296,23 @@ function text(value) {
 async function listDatasets(wanted) {
   const { datasets } = await call("/datasets");
   $("dataset").replaceChildren(...datasets.map(({ name }) => new Option(name, name)));
+  columns = Object.fromEntries(datasets.map((each) => [each.name, each.columns.map(({ name }) => spelled(name))]));
   if (datasets.some(({ name }) => name === wanted)) $("dataset").value = wanted;
   return datasets;
 }
 
+// A column's name as a condition spells it: in brackets unless it is a simple word and none of the language's own.
+const isWord = (name) => /^[\p{L}_][\p{L}\p{N}_.-]*$/u.test(name) && !/^(and|or|not|in|is|missing)$/i.test(name);
+const spelled = (name) => (isWord(name) ? name : `[${name.replaceAll("]", "]]")}]`);
+
+function drawHint() {
+  const names = columns[$("dataset").value] ?? [];
+  $("where").placeholder = names.length ? t("columns", names.join(", ")) : "";
+}
+
 async function examples() {
   const name = $("dataset").value;
+  drawHint();
   let words = EXAMPLES[name];
   if (!words) {
     const { entries } = await call(`/datasets/${encodeURIComponent(name)}/entries?limit=4`);
@@ -305,6 +329,7 @@ async function examples() {
 }
 
 async function chooseDataset() {
+  $("where").value = ""; // it named the columns of another
   const words = await examples();
   if (words.length) { $("q").value = words[0]; ask(); }
 }
@@ -378,6 +403,7 @@ function translate() {
   $("language").textContent = language === "es" ? "English" : "Español";
   $("language").lang = language === "es" ? "en" : "es";
   $("language").setAttribute("aria-label", $("language").textContent);
+  drawHint();
   draw();
 }
 
@@ -395,6 +421,7 @@ async function start() {
     if (!datasets.length) return say(t("empty"));
     const words = await examples();
     $("q").value = address.get("q") || words[0] || "";
+    $("where").value = address.get("where") || "";
     await ask();
   } catch (error) {
     say(error.message, true);

@@ -157,6 +157,40 @@ def test_the_slider_flattens_the_weights_and_says_so(browser: Chrome) -> None:
     assert "temperature=" in browser.current_url
 
 
+def test_a_condition_filters_the_bars_and_its_fault_is_named_by_place(browser: Chrome) -> None:
+    field = browser.find_element(By.ID, "where")
+    assert field.get_attribute("placeholder") == "columns: valor"
+    field.send_keys("valor >= 8", Keys.ENTER)
+    until(browser, lambda: set(weights(browser)) == {"alemania", "inglaterra"})
+
+    assert sum(weights(browser).values()) == pytest.approx(1.0, abs=1e-4)
+    assert "where=valor" in browser.current_url
+    assert text(browser, "#reason") == "No key that meets the condition is written exactly “país”."
+    field.send_keys(" and", Keys.ENTER)
+    until(browser, lambda: "where: character 15: the condition ends" in text(browser, "#status"))
+    assert field.get_attribute("aria-invalid") == "true"
+    field.clear()
+    field.send_keys(Keys.ENTER)
+    until(browser, lambda: len(weights(browser)) == 4)
+    assert field.get_attribute("aria-invalid") is None
+
+
+def test_attributes_are_shown_beside_the_values(browser: Chrome, bundled: Service) -> None:
+    rows = {"vino": {"precio": 9, "país de origen": "ES"}, "sake": {"precio": 8}}
+    body = {"name": "bar", "entries": rows, "attributes": ["país de origen"]}
+    assert bundled.post("/datasets", body).status == 201
+    browser.get(bundled.origin + "/?lang=es&dataset=bar&q=vino&where=precio+%3E+8")
+    until(browser, lambda: weights(browser))
+
+    assert list(weights(browser)) == ["vino"]
+    assert "país de origen: ES" in text(browser, "#matches")
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#blend .blend")) == 1
+    field = browser.find_element(By.ID, "where")
+    assert field.get_attribute("value") == "precio > 8"
+    assert field.get_attribute("placeholder") == "columnas: precio, [país de origen]"
+    assert bundled.ask("DELETE", "/datasets/bar").status == 204
+
+
 def test_the_language_can_be_changed(browser: Chrome) -> None:
     ask(browser, "país")
     browser.find_element(By.ID, "language").click()
@@ -211,11 +245,11 @@ def test_what_is_refused_is_said(browser: Chrome) -> None:
 def test_everything_is_reached_by_keyboard_in_reading_order(browser: Chrome) -> None:
     browser.execute_script("document.querySelector('nav a').focus()")
     seen = []
-    for _ in range(10):
+    for _ in range(11):
         browser.switch_to.active_element.send_keys(Keys.TAB)
         seen.append(browser.switch_to.active_element.get_attribute("id"))
 
-    order = ["language", "q", "dataset", "auto", "temperature"]
+    order = ["language", "q", "dataset", "where", "auto", "temperature"]
     assert [each for each in seen if each in order] == order
 
 
