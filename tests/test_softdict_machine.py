@@ -112,6 +112,13 @@ class Machine(RuleBasedStateMachine):
         first = dict(list(self.model.items())[:position])
         self.agrees(answer, first, 0.1, 10)
 
+    @rule(query=QUERIES, least=st.integers(-60, 60), k=st.integers(1, 12))
+    def search_where(self, query: str, least: int, k: int) -> None:
+        answer = self.d.search(query, where=f"value >= {least}", temperature=0.1, k=k)
+
+        kept = {key: v for key, v in self.model.items() if v is not None and v >= least}
+        self.agrees(answer, kept, 0.1, k)
+
     def agrees(self, answer, model, temperature: float, k: int) -> None:
         encoder = open_encoder(ENCODER)
         query = encoder.encode([answer.query])[0].tolist()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from index.where import Among, And, Compare, Missing, Not, Or, parse_where
 from index.where.building import DEEPEST, LONGEST, MOST, MOST_VALUES
 from tests import oracle
 
+ROOT = Path(__file__).parents[1]
 ENCODER = "random:1"
 COLUMNS = (
     Column("price", "number"),
@@ -133,6 +136,20 @@ entries = st.fixed_dictionaries(
 def test_the_two_forms_say_the_same(text, document):
     assert parse_where(text) == parse_where(document)
     assert parse_where(json.dumps(document)) == parse_where(document)
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.es.md"])
+def test_the_table_of_the_page_says_the_same_in_both_columns(page):
+    rows = re.findall(r"^\| `(.+)` \| `(\{.+)` \|$", (ROOT / page).read_text("utf-8"), re.M)
+    pairs = [
+        (text, document)
+        for texts, written in rows
+        for text, document in zip(texts.split("`, `"), written.split("`, `"), strict=True)
+    ]
+
+    assert len(pairs) == 9
+    for text, document in pairs:
+        assert parse_where(text) == parse_where(document), text
 
 
 def test_what_a_condition_is_made_of():
