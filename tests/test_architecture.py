@@ -13,7 +13,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HEAVY = {"faiss", "onnxruntime", "pyarrow", "sentence_transformers", "torch", "transformers"}
+HEAVY = {
+    "faiss",
+    "lark",
+    "onnxruntime",
+    "pyarrow",
+    "sentence_transformers",
+    "torch",
+    "transformers",
+}
 UNPICKLERS = {"cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
 
 

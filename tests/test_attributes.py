@@ -120,7 +120,7 @@ def test_rows_for_a_dataset_take_its_attributes(shop):
     ("options", "words"),
     [
         ({"attributes": ("land", "kind")}, ["no column 'land'", "no column 'kind'"]),
-        ({"attributes": ("key",)}, ["'key' holds the keys"]),
+        ({"attributes": ("key",), "key": "key"}, ["'key' holds the keys"]),
         ({"attributes": ("price",), "columns": {"price": "skip"}}, ["'price' is to be skipped"]),
     ],
 )
@@ -130,6 +130,11 @@ def test_what_cannot_be_an_attribute_is_refused(options, words):
 
     assert [fault.where for fault in refused.value.faults] == ["attributes"] * len(words)
     assert all(w in f.message for w, f in zip(words, refused.value.faults, strict=True))
+
+
+def test_an_attribute_is_not_taken_for_the_keys():
+    with read_table(b"land,word\nES,a\nDE,b\n", LoadOptions(attributes=("land",))) as table:
+        assert (table.key_column, table.columns[0].name) == ("word", "land")
 
 
 def test_a_value_column_of_a_dataset_cannot_become_an_attribute(shop):

@@ -99,7 +99,7 @@ def _choose_key(
     """Choose the key column: the first there is of
 
     the one given; the one the file declares; the surest of the known names; the first of labels
-    that is no id; an id; the first of all. A dataset's value column is none of them.
+    that is no id; an id; the first of all. A dataset's column or an attribute is none of them.
     """
     if KEYED in types:
         if options.key is not None:
@@ -110,9 +110,10 @@ def _choose_key(
             message = f"there is no column {options.key!r}; there are: {_listed(types)}"
             raise InvalidRequest(Fault("key", message))
         return options.key
-    free = [name for name in types if name not in known]
+    free = [name for name in types if name not in known and name not in options.attributes]
     if not free:
-        message = f"every column is a value or left out, and none holds keys: {_listed(types)}"
+        kinds = "a value, an attribute or left out"
+        message = f"every column is {kinds}, and none holds keys: {_listed(types)}"
         raise InvalidRequest(Fault("key", message))
     if reader.key in free:
         return reader.key
