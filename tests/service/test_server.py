@@ -219,6 +219,7 @@ def ask_every_route(service: Service) -> None:
     value, csv = quote("méxico"), b"key,value\na,1\n"
     asked = {
         ("get", "/search"): service.get("/search?q=animal&explain=1"),
+        ("post", "/search"): service.post("/search", {"q": "país", "where": "valor > 5"}),
         ("get", "/compare"): service.get("/compare?q=animal"),
         ("post", "/compare"): service.post("/compare", {"q": "país", "weights": {"perro": 1}}),
         ("get", "/datasets"): service.get("/datasets"),
