@@ -1,17 +1,17 @@
-"""The FAISS index: the only place that imports FAISS.
+"""Vectors and what FAISS makes of them: the only place that imports FAISS.
 
-FAISS owns the memory of the keys' vectors and NumPy reads it in place, without a copy:
-a plain matrix product over that view is faster than FAISS's own flat search (figures:
-``bench/RESULTS.md``), and it gives every score, which is what attention needs.
-
-A block never changes once made. A writer makes new blocks, so a view that a reader is
-scanning can neither move nor be freed under it. Approximate search for large datasets
-will stand here too, behind the same two calls.
+A block's rows never change once made. A writer makes new blocks, so a view that a reader is
+scanning can neither move nor be freed under it. Every score of a block is one NumPy product,
+which is faster than FAISS's own flat search and gives all of them (``bench/RESULTS.md``);
+FAISS has the codes through which a large block is looked at first, and the k-means of its
+cells (``index.sketch``).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,24 +19,22 @@ from numpy.typing import NDArray
 from index.platform import one_openmp
 
 Rows = NDArray[np.float32]
+PART = 4  # components behind each code of 4 bits
+FITTING_ROUNDS = 12  # of the k-means behind the codes
+
+
+def _faiss() -> Any:
+    one_openmp()
+    import faiss
+
+    return faiss
 
 
 class VectorBlock:
     """An immutable run of unit rows."""
 
     def __init__(self, rows: Rows) -> None:
-        one_openmp()
-        import faiss
-
-        count, dimension = rows.shape
-        # Kept as long as the view: the view points into the index's memory.
-        self._index: Any = faiss.IndexFlatIP(dimension)
-        self._index.add(np.ascontiguousarray(rows, dtype=np.float32))
-        if count:
-            view = faiss.rev_swig_ptr(self._index.get_xb(), count * dimension)
-            self.rows: Rows = view.reshape(count, dimension)
-        else:
-            self.rows = np.empty((0, dimension), np.float32)
+        self.rows: Rows = np.ascontiguousarray(rows, dtype=np.float32).view()
         self.rows.flags.writeable = False
 
     def __len__(self) -> int:
@@ -48,3 +46,74 @@ class VectorBlock:
             np.matmul(self.rows, queries[0], out=out[0])  # one pass over memory, no transpose
         else:
             np.matmul(queries, self.rows.T, out=out)
+
+
+class Codes:
+    """Rows in 4 bits for every ``PART`` components, by which all can be looked at in no time."""
+
+    def __init__(self, index: Any) -> None:
+        self._index = index
+
+    @classmethod
+    def fitted(cls, rows: Rows) -> Self:
+        """Fit the code books to (n, d) rows; none of them is added yet."""
+        faiss = _faiss()
+        d = rows.shape[1]
+        parts = -(-d // PART)
+        padded = parts * PART
+        index = faiss.IndexPQFastScan(padded, parts, 4, faiss.METRIC_INNER_PRODUCT)
+        index.pq.cp.niter = FITTING_ROUNDS
+        index.train(_padded(rows, padded))
+        return cls(index)
+
+    def __len__(self) -> int:
+        return int(self._index.ntotal)
+
+    def add(self, rows: Rows) -> None:
+        """Append rows."""
+        self._index.add(_padded(rows, self._index.d))
+
+    def best(self, queries: Rows, count: int) -> tuple[Rows, NDArray[np.int64]]:
+        """Give the (q, count) best scores as the codes tell them, best first, and their rows."""
+        return self._index.search(_padded(queries, self._index.d), min(count, len(self)))
+
+    def save(self, path: Path) -> None:
+        _faiss().write_index(self._index, str(path))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read codes that ``save`` wrote: never a file from elsewhere."""
+        return cls(_faiss().read_index(str(path)))
+
+
+def _padded(rows: Rows, width: int) -> Rows:
+    rows = np.ascontiguousarray(rows, dtype=np.float32)
+    lack = width - rows.shape[1]
+    return np.pad(rows, ((0, 0), (0, lack))) if lack else rows
+
+
+def spherical_means(
+    rows: Rows, count: int, *, rounds: int, seed: int, look: Callable[[], None]
+) -> Rows:
+    """Find ``count`` directions near which unit rows gather (k-means on the sphere).
+
+    ``look`` is called before each round, and may raise.
+    """
+    faiss = _faiss()
+    means = None
+    for _ in range(rounds):
+        look()
+        kmeans = faiss.Kmeans(
+            rows.shape[1], count, niter=1, spherical=True, seed=seed,
+            min_points_per_centroid=1, max_points_per_centroid=len(rows),
+        )  # fmt: skip
+        kmeans.train(rows, init_centroids=means)
+        means = kmeans.centroids
+    return np.asarray(means)
+
+
+def nearest(rows: Rows, means: Rows) -> NDArray[np.int64]:
+    """Give the number of the mean with the greatest product, for each row."""
+    index = _faiss().IndexFlatIP(means.shape[1])
+    index.add(means)
+    return np.asarray(index.search(np.ascontiguousarray(rows), 1)[1][:, 0])

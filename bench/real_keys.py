@@ -1,0 +1,111 @@
+"""Real keys at scale, embedded by the built-in encoder: what the other benchmarks attend to.
+
+    python -m bench.real_keys [--corpus ../shared/corpus] [--keys 1000000]
+
+Half of the keys are sentences (values: language, length), half are places (country,
+latitude, longitude, place on the globe as a unit vector). 500 of each kind are held out as
+queries. Everything lands in ``work/bench``, is kept by the encoder's identity, and is made
+shard by shard: a stopped run goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from index.encoders import open_encoder
+
+SHARD = 50_000  # keys
+HELD_OUT = 500  # queries of each kind
+
+
+@dataclass(frozen=True)
+class RealKeys:
+    """Keys with vectors and values, and queries with vectors that are not among them."""
+
+    keys: list[str]
+    vectors: np.ndarray  # (n, d) float32, unit rows; mapped from disk
+    label: np.ndarray  # (n,) language or country
+    length: np.ndarray  # (n,) characters
+    latitude: np.ndarray  # (n,) degrees, NaN for a sentence
+    longitude: np.ndarray
+    globe: np.ndarray  # (n, 3) unit vector of the place, NaN for a sentence
+    queries: list[str]
+    query_vectors: np.ndarray  # (q, d); the first half are sentences
+
+
+def _rows(corpus: Path, name: str) -> Iterator[list[str]]:
+    with gzip.open(corpus / name, "rt", encoding="utf-8", newline="") as stream:
+        yield from csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+def _chosen(corpus: Path, count: int) -> tuple[list[tuple], list[str]]:
+    """Choose ``count`` distinct keys with their values, in random order, and the queries."""
+    rng = np.random.default_rng(0)
+    sentences = {row[1]: (row[0], np.nan, np.nan) for row in _rows(corpus, "sentences.tsv.gz")}
+    places = {}
+    for place, country, latitude, longitude in _rows(corpus, "places.tsv.gz"):
+        if place not in sentences and latitude != "latitude":
+            places[place] = (country, float(latitude), float(longitude))
+    keys, queries = [], []
+    for table in (sentences, places):
+        names = list(table)
+        order = rng.permutation(len(names))
+        queries += [names[i] for i in order[:HELD_OUT]]
+        keys += [(names[i], *table[names[i]]) for i in order[HELD_OUT:][: count // 2]]
+    return [keys[i] for i in rng.permutation(len(keys))], queries
+
+
+def _encoded(texts: list[str], folder: Path) -> np.ndarray:
+    """Embed texts shard by shard into one matrix, mapped from disk."""
+    encoder = open_encoder("builtin")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"vectors-{len(texts)}.npy"
+    if not path.exists():
+        part = path.with_suffix(".part")
+        done = folder / f"vectors-{len(texts)}.done"
+        shape = (len(texts), encoder.dimension)
+        fresh = not (part.exists() and done.exists())
+        matrix = np.lib.format.open_memmap(
+            part, mode="w+" if fresh else "r+", dtype=np.float32, shape=shape
+        )
+        start = 0 if fresh else int(done.read_text())
+        for first in range(start, len(texts), SHARD):
+            matrix[first : first + SHARD] = encoder.encode(texts[first : first + SHARD])
+            matrix.flush()
+            done.write_text(str(first + SHARD))
+            print(f"{min(first + SHARD, len(texts)):,} of {len(texts):,} embedded", flush=True)
+        part.rename(path)
+        done.unlink()
+    return np.load(path, mmap_mode="r")
+
+
+def real_keys(corpus: Path, count: int, work: Path = Path("work/bench")) -> RealKeys:
+    """Give ``count`` real keys, embedding them on first use."""
+    rows, queries = _chosen(corpus, count)
+    identity = open_encoder("builtin").identity.replace(":", "-")
+    keys, labels, latitude, longitude = zip(*rows, strict=True)
+    vectors = _encoded([*keys, *queries], work / identity)
+    phi, lam = np.radians(latitude), np.radians(longitude)
+    globe = np.column_stack([np.cos(phi) * np.cos(lam), np.cos(phi) * np.sin(lam), np.sin(phi)])
+    return RealKeys(
+        list(keys), vectors[: len(keys)], np.array(labels),
+        np.array([len(key) for key in keys], float), np.array(latitude), np.array(longitude),
+        globe, queries, np.asarray(vectors[len(keys) :]),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpus", type=Path, default=Path("../shared/corpus"))
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    arguments = parser.parse_args()
+    made = real_keys(arguments.corpus, arguments.keys)
+    print(json.dumps({"keys": len(made.keys), "queries": len(made.queries), "first": made.keys[:3]}))

@@ -1,0 +1,109 @@
+"""A sketch of many keys: enough to say which of them matter, and how much the others may.
+
+Two views of the same rows, small beside them:
+
+- **Codes** of 4 bits for every 4 components (a product quantiser, Jégou et al. 2011, scanned
+  in registers: André et al. 2015, "Cache locality is not enough"). Every key is looked at
+  through its code, so no near key hides in a corner that an index never visits.
+- **Cells** of like keys (k-means), each with its mean and how far its members stray. They say
+  where the mass of the keys beyond the nearest can lie, which is where to sample.
+
+Rows stand in order of their cells and at random inside each one, so any run of rows of a
+cell is a simple random sample of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.vectors import Codes, Rows, nearest, spherical_means
+
+SKETCHED_FROM = 100_000  # rows: with fewer, looking at each is as fast
+SAMPLE_PER_CELL = 64  # rows that k-means sees for each mean
+ROUNDS = 8  # of k-means
+CODED_SAMPLE = 65_536  # rows that the codes are fitted to
+CHUNK = 65_536  # rows between two looks at whether to go on
+
+
+class Cancelled(Exception):
+    """The work was asked to stop; nothing came of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """What is known of n rows in c cells without reading them."""
+
+    codes: Codes
+    starts: NDArray[np.int64]  # (c + 1,) first row of each cell, and n
+    means: Rows  # (c, d) mean of each cell's rows
+    strays: NDArray[np.float32]  # (c,) mean squared distance from it, over that of all cells
+    scatter: Rows  # (d, d) mean of r rᵀ over residuals r, of all cells together
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+
+def build_sketch(
+    rows: Rows, *, seed: int = 0, go_on: Callable[[], bool] = lambda: True
+) -> tuple[NDArray[np.int64], Sketch]:
+    """Sketch (n, d) unit rows, n > 0.
+
+    Returns
+    -------
+    order : (n,) int64 array
+        How the rows must stand: the sketch is of ``rows[order]``.
+    sketch : Sketch
+
+    Raises
+    ------
+    Cancelled
+        As soon as ``go_on`` says no; it is asked every second or so.
+    """
+
+    def look() -> None:
+        if not go_on():
+            raise Cancelled
+
+    n = len(rows)
+    rng = np.random.default_rng(seed)
+    count = max(1, round(n**0.5))
+    chosen = np.sort(rng.choice(n, min(n, SAMPLE_PER_CELL * count), replace=False))
+    means = spherical_means(rows[chosen], count, rounds=ROUNDS, seed=seed, look=look)
+    cell = np.empty(n, np.int64)
+    for start in range(0, n, CHUNK):
+        look()
+        cell[start : start + CHUNK] = nearest(rows[start : start + CHUNK], means)
+    order = np.lexsort((rng.random(n), cell))
+    starts = np.searchsorted(cell[order], np.arange(count + 1))
+    kept = np.flatnonzero(np.diff(starts))  # k-means may leave a cell empty
+    starts = starts[np.append(kept, count)]
+    means, strays, scatter = _moments(rows, order, starts, look)
+    codes = Codes.fitted(rows[np.sort(rng.choice(n, min(n, CODED_SAMPLE), replace=False))])
+    for start in range(0, n, CHUNK):
+        look()
+        codes.add(rows[order[start : start + CHUNK]])
+    return order, Sketch(codes, starts, means, strays, scatter)
+
+
+def _moments(
+    rows: Rows, order: NDArray[np.int64], starts: NDArray[np.int64], look: Callable[[], None]
+) -> tuple[Rows, NDArray[np.float32], Rows]:
+    """Find each cell's mean and stray, and the scatter of all, a few cells at a time."""
+    count, d = len(starts) - 1, rows.shape[1]
+    means = np.empty((count, d), np.float32)
+    squares = np.empty(count)
+    scatter = np.zeros((d, d))
+    for cell in range(count):
+        if cell % 64 == 0:
+            look()
+        members = rows[order[starts[cell] : starts[cell + 1]]]
+        means[cell] = members.mean(axis=0, dtype=np.float64)
+        residuals = members - means[cell]
+        squares[cell] = np.einsum("ij,ij->", residuals, residuals) / len(members)
+        scatter += residuals.T @ residuals
+    pooled = max(float(np.trace(scatter)) / len(rows), 1e-12)
+    return means, (squares / pooled).astype(np.float32), (scatter / len(rows)).astype(np.float32)
