@@ -15,11 +15,12 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from index.attention import State, attend, attention_weights, merge
-from index.snapshot import BLOCK, Snapshot
+from index.attention import State, attend, attention_weights, merge, stack
+from index.snapshot import Snapshot
 
 Rows = NDArray[np.float32]
 AT_ONCE = 2**25  # scores held at a time (128 MB)
+CACHED = 2**17  # scores attended to at a time (512 KB): they stay in the cache from exp to sums
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,23 @@ def attend_keys(
     everything = bool(allowed.all())
     known = scores if everything else scores[:, allowed]
     temperatures = np.array([temperature(row) for row in known])
-    states = [
-        attend(
-            scores[:, start : start + BLOCK],
-            temperature=temperatures,
-            allowed=None if everything else allowed[start : start + BLOCK],
-            k=k,
-            first_row=start,
+    some = max(1, CACHED // max(snapshot.rows, 1))
+    parts = [slice(start, start + some) for start in range(0, max(len(queries), 1), some)]
+    states = []
+    for start in range(0, max(snapshot.rows, 1), CACHED):
+        keys = slice(start, start + CACHED)
+        states.append(
+            stack(
+                [
+                    attend(
+                        scores[part, keys],
+                        temperature=temperatures[part],
+                        allowed=None if everything else allowed[keys],
+                        k=k,
+                        first_row=start,
+                    )
+                    for part in parts
+                ]
+            )
         )
-        for start in range(0, max(snapshot.rows, 1), BLOCK)
-    ]
     return Attention(scores, temperatures, allowed, reduce(merge, states))
