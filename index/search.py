@@ -34,6 +34,10 @@ class Attention:
     coverage: float = 1.0  # share of the mass computed key by key
     error: float = 0.0  # total variation from exact attention
 
+    def known(self, query: int) -> Rows:
+        """Give the (m,) scores of one query with its allowed keys."""
+        return self.scores[query] if self.allowed.all() else self.scores[query, self.allowed]
+
     def weights(self, query: int) -> NDArray[np.float32]:
         """Give the (n,) weights of one query: they sum to one over the allowed keys."""
         return np.asarray(
