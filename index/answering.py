@@ -195,7 +195,7 @@ def _answer(
         keys=int(np.count_nonzero(attention.allowed)),
         coverage=attention.coverage,
         error=attention.error,
-        confidence=confidence(scores[attention.allowed], encoder.calibration),
+        confidence=confidence(attention.known(number), encoder.calibration),
     )
 
 
@@ -230,6 +230,7 @@ def answer_exactly(question: Question, record: Record, snapshot: Snapshot) -> li
 def blend_all(snapshot: Snapshot, weights: Weights) -> dict[str, Blend | None]:
     """Blend every column of values under (n,) weights."""
     orders = snapshot.orders
+    weights = weights.astype(np.float64, copy=False)  # once for all columns
     return {
         column.name: blend_column(column, array, weights, table, order=orders.get(column.name))
         for column, array, table in zip(

@@ -32,6 +32,7 @@ float64 by ``State``, because they grow with every merge.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -300,6 +301,15 @@ def merge(a: State, b: State) -> State:
     return State(peak, mass, logit_sum, sums, *_merged_top(a, b))
 
 
+def stack(states: Sequence[State]) -> State:
+    """Put the states of different queries, over the same keys, under one another."""
+    if len(states) == 1:
+        return states[0]
+    return State(
+        *map(np.concatenate, zip(*(vars(state).values() for state in states), strict=True))
+    )
+
+
 def _moved(state: State, peak: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
     """Express Z, L and S from another peak, at least as high: one side of equation (3)."""
     delta = np.zeros_like(peak)  # 0 where the state holds nothing: -∞ - -∞ is no number
@@ -363,12 +373,12 @@ def _shifted_logits(scores: Floats, largest: Floats, tau: NDArray[np.float64]) -
     The shift comes before the division: scores / τ may overflow, and when it does not it
     rounds away differences that matter where τ is small.
     """
-    shift = np.where(largest > -np.inf, largest, 0)
     limits = np.finfo(scores.dtype)  # outside them τ itself would become 0 or ∞
+    shift = np.maximum(largest, limits.min)  # a number where nothing is allowed, too
     with np.errstate(over="ignore", under="ignore"):
         logits = np.subtract(scores, shift, order="C")  # rows in one piece add up pairwise
-        logits /= np.clip(tau, limits.tiny, limits.max).astype(scores.dtype)
-        return np.maximum(logits, FAINTEST, out=logits)
+        logits /= tau.clip(limits.tiny, limits.max).astype(scores.dtype)
+        return logits.clip(FAINTEST, 0, out=logits)  # np.maximum would take as long as np.exp
 
 
 def _finite_logits(scores: Floats, tau: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -399,9 +409,9 @@ def _best(scores: Floats, k: int) -> tuple[Floats, NDArray[np.int64]]:
     best, best_rows = np.full((q, k), -np.inf, scores.dtype), np.full((q, k), -1, np.int64)
     if min(k, n) > 0:
         for query, row in enumerate(scores):
-            rows = np.flatnonzero(row >= _bar(row, k))
-            rows = rows[row[rows] > -np.inf]
-            rows = rows[np.argsort(-row[rows], kind="stable")][:k]
+            bar = max(_bar(row, k), np.finfo(row.dtype).min)  # what is not allowed stays below
+            rows = np.flatnonzero(row >= bar)
+            rows = rows[(-row[rows]).argsort(kind="stable")[:k]]
             best[query, : len(rows)], best_rows[query, : len(rows)] = row[rows], rows
     return best, best_rows
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.answers import Column, Value
-from index.values import Array, LabelTable, pack, unpack
+from index.values import Array, LabelTable, Order, order_of, pack, unpack
 from index.vectors import Rows, VectorBlock
 
 BLOCK = 65_536  # rows: a block of 384 components is 100 MB
@@ -140,10 +140,10 @@ class Snapshot:
         )
 
     @cached_property
-    def orders(self) -> dict[str, NDArray[np.int64]]:
+    def orders(self) -> dict[str, Order]:
         """Rows by value of each number column that is blended, for quantiles."""
         return {
-            column.name: np.argsort(np.nan_to_num(array), kind="stable")
+            column.name: order_of(np.asarray(array, float))
             for column, array in zip(self.columns, self.arrays, strict=True)
             if column.type == "number" and not column.attribute
         }
