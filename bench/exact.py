@@ -61,7 +61,7 @@ def measure(count: int, queries: int, rounds: int) -> str:
     work: dict[str, Callable[[], object]] = {
         "product": (lambda: rows @ asked[0]) if queries == 1 else (lambda: asked @ rows.T),
         "softdict": lambda: attend_keys(
-            snapshot, asked, temperature=lambda _: TEMPERATURE, allowed=allowed, k=SHOWN
+            snapshot, asked, temperature=TEMPERATURE, allowed=allowed, k=SHOWN
         ),
         "faiss": lambda: flat.search(asked, SHOWN),
     }

@@ -108,4 +108,6 @@ if __name__ == "__main__":
     parser.add_argument("--keys", type=int, default=1_000_000)
     arguments = parser.parse_args()
     made = real_keys(arguments.corpus, arguments.keys)
-    print(json.dumps({"keys": len(made.keys), "queries": len(made.queries), "first": made.keys[:3]}))
+    print(json.dumps({"keys": len(made.keys), "queries": len(made.queries)}))
+        json.dumps({"keys": len(made.keys), "queries": len(made.queries), "first": made.keys[:3]})
+    )

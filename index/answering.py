@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from index.encoders import EncoderWorker
 from index.errors import Fault, InvalidRequest
 from index.explaining import explained
 from index.masks import AsOf, parse_as_of
-from index.search import AT_ONCE, Attention, attend_keys
+from index.search import TOLERANCE, Attention, Tau, attend_keys
 from index.snapshot import Place, Snapshot
 from index.store import Record
 from index.temperature import Temperature, effective_keys_temperature, parse_temperature
@@ -24,6 +25,7 @@ from index.values import blend_column
 from index.where import Where, parse_where, where_mask
 
 Weights = NDArray[np.floating[Any]]
+TOGETHER = 64  # queries attended to in one call
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Question:
     temperature: Temperature | None  # None: the dataset's own setting
     as_of: AsOf | None
     where: Where | None
+    tolerance: float | None  # None: the dataset's own
     explain: bool
 
     def allowed(self, snapshot: Snapshot) -> NDArray[np.bool_]:
@@ -44,7 +47,7 @@ class Question:
         """
         allowed = snapshot.alive
         if self.as_of is not None:
-            allowed = self.as_of.mask(allowed, snapshot.arrived)
+            allowed = self.as_of.mask(allowed, snapshot.ids, snapshot.arrived)
         if self.where is not None:
             allowed = allowed & where_mask(self.where, snapshot)
         return allowed
@@ -58,6 +61,7 @@ def parse_question(
     mode: str = "soft",
     as_of: object = None,
     where: object = None,
+    tolerance: object = None,
     columns: Sequence[Column] = (),
     explain: bool = False,
 ) -> Question:
@@ -88,11 +92,30 @@ def parse_question(
         parsed(parse_temperature, temperature),
         parsed(parse_as_of, as_of),
         parsed(lambda given: parse_where(given, columns), where),
+        parsed(parse_tolerance, tolerance),
         explain,
     )
     if faults:
         raise InvalidRequest(*faults)
     return question
+
+
+def parse_tolerance(value: object) -> float:
+    """Read a wanted total variation error: a number from 0 (exact) to below 1.
+
+    Raises
+    ------
+    InvalidRequest
+        If it is anything else.
+    """
+    try:
+        number = float(value) if isinstance(value, int | float | str) else math.nan
+    except ValueError:
+        number = math.nan
+    if isinstance(value, bool) or not 0 <= number < 1:
+        message = "write a number from 0 (every key is scored) to below 1, such as 0.03"
+        raise InvalidRequest(Fault("tolerance", message))
+    return number
 
 
 def standing_temperature(record: Record) -> tuple[float | None, str]:
@@ -107,44 +130,55 @@ def standing_temperature(record: Record) -> tuple[float | None, str]:
     return None, setting.kind
 
 
-def _temperature(
-    question: Question, record: Record, encoder: EncoderWorker
-) -> tuple[Callable[[NDArray[np.float32]], float], str]:
-    """Give τ as a function of a query's allowed scores, and where it came from."""
+def _temperature(question: Question, record: Record, encoder: EncoderWorker) -> tuple[Tau, str]:
+    """Give τ, or what makes it of a query's allowed scores, and where it came from."""
     given = question.temperature
     setting = parse_temperature(record.temperature) if given is None else given
     amount = setting.amount or 1.0
     if setting.kind == "effective_keys":
         return lambda scores: effective_keys_temperature(scores, amount), "effective_keys"
     if setting.kind == "number":
-        return lambda _: amount, "setting" if given is None else "given"
+        return amount, "setting" if given is None else "given"
     if setting.kind == "sqrt_d":
-        return lambda _: sqrt_d(encoder.dimension), "sqrt_d"
+        return sqrt_d(encoder.dimension), "sqrt_d"
     fitted = record.fitted
     if fitted is not None:
-        return lambda _: fitted, "fitted"
-    return lambda _: encoder.default_temperature, "encoder"
+        return fitted, "fitted"
+    return encoder.default_temperature, "encoder"
 
 
 def answer_softly(
     question: Question, record: Record, snapshot: Snapshot, encoder: EncoderWorker
 ) -> list[Answer]:
-    """Attend from every query to every allowed key, some queries at a time."""
+    """Attend from every query to the allowed keys, some queries at a time."""
     rows = encoder.encode_queries(question.queries)
     allowed = question.allowed(snapshot)
     tau, source = _temperature(question, record, encoder)
-    size = max(1, AT_ONCE // max(snapshot.rows, 1))
     answers = []
-    for start in range(0, len(rows), size):
-        attention = attend_keys(
-            snapshot, rows[start : start + size], temperature=tau, allowed=allowed, k=question.k
+    for start in range(0, len(rows), TOGETHER):
+        found = attend_keys(
+            snapshot,
+            rows[start : start + TOGETHER],
+            temperature=tau,
+            allowed=allowed,
+            k=question.k,
+            tolerance=wanted_tolerance(question, record),
         )
-        for number, query in enumerate(question.queries[start : start + size]):
-            answer = _answer(query, record, snapshot, attention, number, source, encoder)
+        queries = question.queries[start : start + TOGETHER]
+        for query, attention in zip(queries, found, strict=True):
+            answer = _answer(query, record, snapshot, attention, source, encoder)
             if question.explain:
-                answer = explained(answer, attention, number, len(snapshot), encoder)
+                answer = explained(answer, attention, len(snapshot), encoder)
             answers.append(answer)
     return answers
+
+
+def wanted_tolerance(question: Question, record: Record) -> float:
+    """Say what error a question may be answered with."""
+    for given in (question.tolerance, record.tolerance):
+        if given is not None:
+            return given
+    return TOLERANCE
 
 
 def attended_weights(
@@ -156,16 +190,24 @@ def attended_weights(
 ) -> dict[str, float]:
     """Give the weights that some keys get from the question's one query, listed or not."""
     tau, _ = _temperature(question, record, encoder)
-    attention = attend_keys(
+    queries = encoder.encode_queries(question.queries)
+    allowed = question.allowed(snapshot)
+    (attention,) = attend_keys(
         snapshot,
-        encoder.encode_queries(question.queries),
+        queries,
         temperature=tau,
-        allowed=question.allowed(snapshot),
+        allowed=allowed,
         k=1,
+        tolerance=wanted_tolerance(question, record),
     )
-    weights = attention.weights(0)
-    places = {key: snapshot.find(key) for key in keys}
-    return {key: float(weights[snapshot.row(p)]) for key, p in places.items() if p is not None}
+    weights = {}
+    for key in keys:
+        place = snapshot.find(key)
+        if place is not None:
+            score = snapshot.blocks[place.block].vectors.rows[place.row] @ queries[0]
+            known = allowed[snapshot.row(place)]
+            weights[key] = float(attention.weight_of(score)) if known else 0.0
+    return weights
 
 
 def _answer(
@@ -173,29 +215,34 @@ def _answer(
     record: Record,
     snapshot: Snapshot,
     attention: Attention,
-    number: int,
     source: str,
     encoder: EncoderWorker,
 ) -> Answer:
-    weights = attention.weights(number)
-    scores = attention.scores[number]
-    rows = [int(row) for row in attention.state.top_rows[number] if row >= 0]
+    state = attention.state
+    top = zip(state.top_rows[0], state.top_logits[0], state.top_weights[0], strict=True)
     return Answer(
         query=query,
         dataset=record.name,
         mode="soft",
-        blend=blend_all(snapshot, weights),
+        blend=blend_all(snapshot, attention.weights, attention.rows),
         matches=tuple(
-            _match(snapshot, snapshot.place(row), float(scores[row]), float(weights[row]))
-            for row in rows
+            _match(
+                snapshot,
+                snapshot.place(int(row)),
+                float(logit * attention.temperature),
+                float(weight),
+            )
+            for row, logit, weight in top
+            if row >= 0
         ),
-        temperature=float(attention.temperatures[number]),
+        temperature=attention.temperature,
         temperature_source=source,
-        effective_keys=float(attention.state.effective_keys[number]),
-        keys=int(np.count_nonzero(attention.allowed)),
+        effective_keys=float(state.effective_keys[0]),
+        keys=attention.keys,
         coverage=attention.coverage,
         error=attention.error,
-        confidence=confidence(attention.known(number), encoder.calibration),
+        scored=attention.scored,
+        confidence=confidence(attention.best, attention.keys, encoder.calibration),
     )
 
 
@@ -221,21 +268,23 @@ def answer_exactly(question: Question, record: Record, snapshot: Snapshot) -> li
                 keys=int(np.count_nonzero(allowed)),
                 coverage=1.0,
                 error=0.0,
+                scored=0,
                 confidence=float(found),
             )
         )
     return answers
 
 
-def blend_all(snapshot: Snapshot, weights: Weights) -> dict[str, Blend | None]:
-    """Blend every column of values under (n,) weights."""
-    orders = snapshot.orders
+def blend_all(
+    snapshot: Snapshot, weights: Weights, rows: NDArray[np.int64] | None = None
+) -> dict[str, Blend | None]:
+    """Blend every column of values under the weights of some rows, or of all."""
+    arrays = snapshot.arrays if rows is None else snapshot.values_at(rows)
+    orders = snapshot.orders if rows is None else {}
     weights = weights.astype(np.float64, copy=False)  # once for all columns
     return {
         column.name: blend_column(column, array, weights, table, order=orders.get(column.name))
-        for column, array, table in zip(
-            snapshot.columns, snapshot.arrays, snapshot.labels, strict=True
-        )
+        for column, array, table in zip(snapshot.columns, arrays, snapshot.labels, strict=True)
         if not column.attribute
     }
 

@@ -104,8 +104,9 @@ class Answer:
     temperature_source: str  # given, setting, sqrt_d, effective_keys, fitted, encoder or exact
     effective_keys: float
     keys: int  # allowed keys, over which the weights sum to one
-    coverage: float
-    error: float
+    coverage: float  # share of the attention mass that was computed key by key
+    error: float  # how far any reported weight mass can be off: total variation, at 95 %
+    scored: int  # keys scored one by one
     confidence: float | None  # None: this encoder has no calibration
     explanation: dict[str, Any] | None = None
 

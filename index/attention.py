@@ -247,6 +247,7 @@ def attend(
     temperature: ArrayLike,
     allowed: ArrayLike | None = None,
     values: ArrayLike | None = None,
+    counts: ArrayLike | None = None,
     k: int = 0,
     first_row: int = 0,
 ) -> State:
@@ -259,6 +260,8 @@ def attend(
         the same temperatures.
     values : (n, v) array, optional
         All finite, those of masked keys too; no sums are made if left out.
+    counts : (n,) array, optional
+        How many keys each one stands for, where they are a sample; itself alone if left out.
     k : int
         How many of the best keys to keep by row number; of equal scores the lower row.
     first_row : int
@@ -273,6 +276,8 @@ def attend(
     largest = _largest(scores)
     logits = _shifted_logits(scores, largest, tau)
     exps = np.exp(logits)
+    if counts is not None:
+        exps = exps * np.asarray(counts, np.float64)
     mass = exps.sum(axis=-1)
     sums = np.zeros((len(exps), 0)) if values is None else _weighted_sums(exps, values)
     exps *= logits

@@ -10,21 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import numpy as np
-from numpy.typing import NDArray
 
-
-def confidence(
-    scores: NDArray[np.float32], calibration: Mapping[str, float] | None
-) -> float | None:
-    """Give P(an answer is held) from the (n,) scores of the allowed keys.
+def confidence(best: float, keys: int, calibration: Mapping[str, float] | None) -> float | None:
+    """Give P(an answer is held) from the best score of so many allowed keys.
 
     None where the encoder has no calibration; 0 where no key is allowed.
     """
-    if len(scores) == 0:
+    if keys == 0:
         return 0.0
     if not calibration:
         return None
-    features = {"intercept": 1.0, "top": float(scores.max()), "log_keys": math.log(len(scores))}
+    features = {"intercept": 1.0, "top": best, "log_keys": math.log(keys)}
     logit = sum(weight * features[name] for name, weight in calibration.items())
     return 0.5 * (1.0 + math.tanh(0.5 * logit))  # 1 / (1 + exp(-logit)), without overflow

@@ -11,12 +11,10 @@ from index.encoders import EncoderWorker
 from index.search import Attention
 
 
-def explained(
-    answer: Answer, attention: Attention, number: int, entries: int, encoder: EncoderWorker
-) -> Answer:
+def explained(answer: Answer, attention: Attention, entries: int, encoder: EncoderWorker) -> Answer:
     """Add the steps of the calculation, with their numbers."""
-    peak = float(attention.state.peak[number])
-    mass = float(attention.state.mass[number])
+    peak = float(attention.state.peak[0])
+    mass = float(attention.state.mass[0])
     tau = answer.temperature
     rows = [
         {

@@ -24,11 +24,14 @@ class AsOf:
     position: int | None = None
     moment: float | None = None  # seconds since 1970, UTC
 
-    def mask(self, alive: Mask, arrived: NDArray[np.float64]) -> Mask:
-        """Narrow the (n,) mask of present entries; rows stand in order of entry."""
-        if self.position is not None:
-            return np.asarray(alive & (np.cumsum(alive) <= self.position))
-        return np.asarray(alive & (arrived <= (self.moment or 0.0)))
+    def mask(self, alive: Mask, ids: NDArray[np.int64], arrived: NDArray[np.float64]) -> Mask:
+        """Narrow the (n,) mask of present entries; ids grow in the order of entry."""
+        if self.moment is not None:
+            return np.asarray(alive & (arrived <= self.moment))
+        position, present = self.position or 0, ids[alive]
+        if position >= len(present):
+            return alive
+        return np.asarray(alive & (ids < np.partition(present, position)[position]))
 
 
 def parse_as_of(value: object) -> AsOf | None:

@@ -21,8 +21,15 @@ keys are drawn in their proportions. The variance of (1) is estimated from the d
 
     var Z ≈ Σ_D (1 - π) (exp(ℓ)/π - B)²,   B = Σ_D (1 - π) exp(ℓ)/π / Σ_D (1 - π)        (2)
 
-taken for the keys near the bar and for the rest apart. The random number comes from the
-query, so the same question gets the same answer.
+taken for the keys near the bar and for the rest apart. Where few of the drawn keys carry the
+sum, (2) is itself a poor estimate, and mostly too low; then it is drawn, in logarithms, towards
+the variance that the cells' normal scores lead to expect:
+
+    log var ← (1 - λ) log var + λ log Σ_c n_c² E[exp(2 s / τ); s < b] / draws_c,          (3)
+
+    λ = ½ F / (F + (Σ_D t)² / Σ_D t²),   t = exp(ℓ) / π
+
+The random number comes from the query, so the same question gets the same answer.
 """
 
 from __future__ import annotations
@@ -42,6 +49,7 @@ Numbers = NDArray[np.int64]
 CODES_STRAY = 0.03  # how far a code's score is off, in units of cosine: no τ is sharper
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
 BLIND_SHARE = 0.1  # of the draws from cells go by the number of keys alone
+FEW = 50.0  # F in equation (3)
 SLOPE = 1.702  # the logistic curve of this slope is within .01 of the normal one
 
 
@@ -93,25 +101,37 @@ def draw_sample(
         guesses, near = guesses[allowed[near]], near[allowed[near]]
     head, edge = near[: effort.taken], near[effort.taken :]
     head_scores = rows[head] @ query
-    edge_chances, cell_draws, sizes = _plan(
-        sketch, query, temperature, guesses, head_scores, standing, effort
-    )
+    plan = _plan(sketch, query, temperature, guesses, head_scores, standing, effort)
+    edge_chances = plan.chances
     picked = _systematic(edge_chances, rng)
     drawn, counts = edge[picked], 1 / edge_chances[picked]
-    far, far_counts = _draw_from_cells(sketch, cell_draws, sizes, standing, rng)
+    far, far_counts = _draw_from_cells(sketch, plan, standing, rng)
     new = ~np.isin(far, near)  # what is near has its own draw: here it counts as nothing
     edge_scores, far_scores = rows[drawn] @ query, rows[far] @ query
     scores = np.concatenate([head_scores, edge_scores, far_scores[new]])
     peak = float(scores.max(initial=-1.0))
     edge_terms = counts * np.exp((edge_scores.astype(np.float64) - peak) / temperature)
     far_terms = far_counts * np.exp((far_scores.astype(np.float64) - peak) / temperature) * new
-    variance = _variance(counts, edge_terms) + _variance(far_counts, far_terms)
+    expected = plan.variance * np.exp(2 * (plan.bar - peak) / temperature)
+    variance = _variance(counts, edge_terms)
+    variance += _shrunk(_variance(far_counts, far_terms), far_terms, expected)
     return Sample(
         np.concatenate([head, drawn, far[new]]),
         scores,
         np.concatenate([np.ones(len(head)), counts, far_counts[new]]),
         variance**0.5,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """Where the draws go."""
+
+    bar: float  # the score below which keys are left to the cells
+    chances: Floats  # π of each key at the edge
+    sizes: Numbers  # (c,) allowed rows of each cell
+    draws: Floats  # (c,) draws expected of each cell
+    variance: float  # of the draws from cells, in units of exp(bar / τ) squared: equation (3)
 
 
 def _plan(
@@ -122,8 +142,7 @@ def _plan(
     head_scores: Rows,
     standing: Numbers | None,
     effort: Effort,
-) -> tuple[Floats, Floats, Numbers]:
-    """Give π of each key at the edge, draws wanted of each cell, and the cells' sizes."""
+) -> _Plan:
     bounds = sketch.starts if standing is None else np.searchsorted(standing, sketch.starts)
     sizes = np.diff(bounds)
     last = guesses[effort.taken // 2 : effort.taken]  # codes tell low of what is near
@@ -131,7 +150,8 @@ def _plan(
     bar = float(guesses[-1]) + lift if len(guesses) else 1.0
     edge = guesses[effort.taken :].astype(np.float64) + lift - bar
     edge_hopes = np.exp(edge / max(temperature, CODES_STRAY))
-    cell_hopes = sizes * np.exp(_log_hopes(sketch, query, temperature, bar))
+    hopes = np.exp(_log_hopes(sketch, query, temperature, bar))
+    cell_hopes = sizes * hopes
     near_part = float(np.exp(edge / temperature).sum())
     share = near_part / max(near_part + float(cell_hopes.sum()), 1e-300)
     at_edge = effort.drawn * min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
@@ -139,7 +159,9 @@ def _plan(
     cell_weights = by_size + BLIND_SHARE * sizes / max(int(sizes.sum()), 1)
     chances = _shared(edge_hopes, at_edge, np.ones(len(edge)))
     draws = _shared(cell_weights, effort.drawn - float(chances.sum()), sizes.astype(np.float64))
-    return chances, draws, sizes
+    wanted = draws > 0
+    variance = float(((sizes * hopes)[wanted] ** 2 / draws[wanted]).sum())
+    return _Plan(bar, chances, sizes, draws, variance)
 
 
 def _log_hopes(sketch: Sketch, query: Rows, temperature: float, bar: float) -> Floats:
@@ -175,13 +197,10 @@ def _systematic(expected: Floats, rng: np.random.Generator) -> Numbers:
 
 
 def _draw_from_cells(
-    sketch: Sketch,
-    draws: Floats,
-    sizes: Numbers,
-    standing: Numbers | None,
-    rng: np.random.Generator,
+    sketch: Sketch, plan: _Plan, standing: Numbers | None, rng: np.random.Generator
 ) -> tuple[Numbers, Floats]:
     """Draw rows of cells: a run from a random place on, for rows stand at random in a cell."""
+    draws, sizes = plan.draws, plan.sizes
     cells = _systematic(draws, rng)
     cells = cells[sizes[cells] > 0]
     turn = np.arange(len(cells)) - np.searchsorted(cells, cells)
@@ -200,3 +219,12 @@ def _variance(counts: Floats, terms: Floats) -> float:
         return 0.0
     deviations = terms - room @ terms / total
     return float(room @ deviations**2) * drawn / (drawn - 1)
+
+
+def _shrunk(variance: float, terms: Floats, expected: float) -> float:
+    """Equation (3)."""
+    squares = float((terms**2).sum())
+    carried = float(terms.sum()) ** 2 / squares if squares > 0 else 0.0
+    trust = 0.5 * FEW / (FEW + carried)
+    least = 1e-300
+    return float(max(variance, least) ** (1 - trust) * max(expected, least) ** trust)

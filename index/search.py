@@ -1,87 +1,264 @@
 """Attention of queries over a snapshot's keys: the one place where keys are searched.
 
-Today every allowed key is scored, block by block, and the blocks' states are merged by
-the formula's one merge. Approximate search for large datasets (a head found by an index,
-a tail estimated) belongs here: it yields the same ``Attention``, with a coverage below
-one and an error above zero.
+Every allowed key is scored, block by block, and the blocks' states are merged by the
+formula's one merge. Where a block has a sketch and some error is tolerated, a sample of its
+keys stands for all of them (``index.sampling``): a state like any other, whose mass has a
+standard error. So an answer says how much of the mass was computed key by key (``coverage``)
+and how far its weights may be from exact attention (``error``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from index.attention import State, attend, attention_weights, merge, stack
+from index.sampling import Effort, Sample, draw_sample
+from index.sketch import Sketch
 from index.snapshot import Snapshot
 
 Rows = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+Tau = float | Callable[[Rows], float]  # of one query, from the scores of its allowed keys
+
 AT_ONCE = 2**25  # scores held at a time (128 MB)
 CACHED = 2**17  # scores attended to at a time (512 KB): they stay in the cache from exp to sums
 
+TOLERANCE = 0.03  # wanted total variation error, where a dataset has no other
+STANDARD_ERRORS = 2.0  # that a stated error is wide: 95 % of a normal one, and a little more
+ROUNDING = 5e-8  # of a float32 cosine: what exact attention computed twice may differ by, times τ
+RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
+SHARE_DRAWN_FROM = 0.25  # of a sketched block must be allowed, or scanning is as fast
+HEADROOM = 1.3  # more draws than a tolerance asks for: the next estimate may be unluckier
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Attention:
-    """What some queries pay attention to, in a snapshot of n rows."""
+    """What one query pays attention to, in a snapshot of n rows."""
 
-    scores: Rows  # (q, n) cosines
-    temperatures: NDArray[np.float64]  # (q,) τ, in units of cosine
-    allowed: NDArray[np.bool_]  # (n,)
-    state: State  # of all q queries
+    temperature: float  # τ, in units of cosine
+    keys: int  # that are allowed
+    scores: Rows  # (m,) cosines of the keys looked at
+    state: State  # of this one query
+    allowed: Mask | None = None  # (m,) where some of them are masked
+    rows: NDArray[np.int64] | None = None  # (m,) their numbers; None: all n, in order
+    counts: NDArray[np.float64] | None = None  # (m,) how many keys each stands for; None: itself
     coverage: float = 1.0  # share of the mass computed key by key
-    error: float = 0.0  # total variation from exact attention
+    error: float = 0.0  # total variation from exact attention, at 95 %
 
-    def known(self, query: int) -> Rows:
-        """Give the (m,) scores of one query with its allowed keys."""
-        return self.scores[query] if self.allowed.all() else self.scores[query, self.allowed]
-
-    def weights(self, query: int) -> NDArray[np.float32]:
-        """Give the (n,) weights of one query: they sum to one over the allowed keys."""
+    @cached_property
+    def weights(self) -> NDArray[np.floating]:
+        """The (m,) shares of all attention that the keys stand for; they sum to one."""
+        if self.counts is not None:
+            return self.counts * self.weight_of(self.scores)
         return np.asarray(
-            attention_weights(
-                self.scores[query],
-                temperature=self.temperatures[query],
-                allowed=None if self.allowed.all() else self.allowed,
-            )
+            attention_weights(self.scores, temperature=self.temperature, allowed=self.allowed)
         )
+
+    def weight_of(self, scores: Rows) -> NDArray[np.float64]:
+        """Give the weights of single allowed keys by their scores."""
+        logits = scores.astype(np.float64) / self.temperature
+        return np.asarray(np.exp(logits - self.state.peak[0]) / self.state.mass[0])
+
+    @property
+    def scored(self) -> int:
+        """How many keys were scored one by one."""
+        return len(self.scores)
+
+    @property
+    def best(self) -> float:
+        """The greatest score of an allowed key; -∞ with none."""
+        return float(self.state.peak[0]) * self.temperature
 
 
 def attend_keys(
     snapshot: Snapshot,
     queries: Rows,
     *,
-    temperature: Callable[[Rows], float],
-    allowed: NDArray[np.bool_],
+    temperature: Tau,
+    allowed: Mask,
     k: int,
-) -> Attention:
+    tolerance: float = 0.0,
+) -> list[Attention]:
     """Attend from (q, d) unit queries to the allowed rows of a snapshot.
 
-    ``temperature`` gives τ for one query from the (m,) scores of its allowed keys.
+    Parameters
+    ----------
+    temperature : float or callable
+        τ, or what gives it for one query from the (m,) scores of its allowed keys; then
+        every key is scored.
+    allowed : (n,) bool array
+        Which rows may be attended to.
+    k : int
+        How many of the best to keep. They change no weight.
+    tolerance : float
+        Wanted total variation error, at 95 %. At 0, and where it is as cheap, every key is
+        scored and the error is 0.
     """
-    scores = snapshot.scores(queries)
-    everything = bool(allowed.all())
-    known = scores if everything else scores[:, allowed]
-    temperatures = np.array([temperature(row) for row in known])
-    some = max(1, CACHED // max(snapshot.rows, 1))
-    parts = [slice(start, start + some) for start in range(0, max(len(queries), 1), some)]
+    if not tolerance or snapshot.sketch is None or callable(temperature):
+        return _attend_all(snapshot, queries, temperature, allowed, k)
+    part = _Part.of(snapshot, snapshot.sketch, allowed)
+    found = [_attend_some(snapshot, part, q, temperature, k, tolerance) for q in queries]
+    left = [number for number, attention in enumerate(found) if attention is None]
+    exact = _attend_all(snapshot, queries[left], temperature, allowed, k) if left else []
+    for number, attention in zip(left, exact, strict=True):
+        found[number] = attention
+    return [attention for attention in found if attention is not None]
+
+
+# Every key
+
+
+def _attend_all(
+    snapshot: Snapshot, queries: Rows, temperature: Tau, allowed: Mask, k: int
+) -> list[Attention]:
+    """Score every row, for some queries at a time."""
+    some = max(1, AT_ONCE // max(snapshot.rows, 1))
+    keys = int(np.count_nonzero(allowed))
+    masked = None if keys == len(allowed) else allowed
+    found = []
+    for start in range(0, len(queries), some):
+        scores = snapshot.scores(queries[start : start + some])
+        taus = np.full(len(scores), temperature)
+        if callable(temperature):
+            known = scores if masked is None else scores[:, masked]
+            taus = np.array([temperature(row) for row in known])
+        state = _state(scores, taus, masked, k)
+        found += [
+            Attention(float(taus[i]), keys, scores[i], _row(state, i), masked)
+            for i in range(len(scores))
+        ]
+    return found
+
+
+def _state(scores: Rows, taus: NDArray[np.float64], allowed: Mask | None, k: int) -> State:
+    """Take in (q, n) scores, as many at a time as stay in the cache."""
+    q, n = scores.shape
+    some = max(1, CACHED // max(n, 1))
+    parts = [slice(start, start + some) for start in range(0, q, some)]
     states = []
-    for start in range(0, max(snapshot.rows, 1), CACHED):
+    for start in range(0, max(n, 1), CACHED):
         keys = slice(start, start + CACHED)
-        states.append(
-            stack(
-                [
-                    attend(
-                        scores[part, keys],
-                        temperature=temperatures[part],
-                        allowed=None if everything else allowed[keys],
-                        k=k,
-                        first_row=start,
-                    )
-                    for part in parts
-                ]
+        of_parts = [
+            attend(
+                scores[part, keys],
+                temperature=taus[part],
+                allowed=None if allowed is None else allowed[keys],
+                k=k,
+                first_row=start,
             )
+            for part in parts
+        ]
+        states.append(stack(of_parts))
+    return reduce(merge, states)
+
+
+def _row(state: State, query: int) -> State:
+    return State(*(part[query : query + 1] for part in vars(state).values()))
+
+
+# Head and tail
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The sketched block of a snapshot, as a mask leaves it, and what came after it."""
+
+    sketch: Sketch
+    allowed: Mask  # (n,) of the whole snapshot
+    masked: Mask | None  # (m,) of the block, where some of its rows are not allowed
+    standing: NDArray[np.int64] | None  # the allowed rows of the block, likewise
+    keys: int  # allowed, in all
+    of_block: int  # allowed, in the block
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, sketch: Sketch, allowed: Mask) -> _Part:
+        mask = allowed[: len(sketch)]
+        count = int(np.count_nonzero(mask))
+        keys = count + int(np.count_nonzero(allowed[len(sketch) :]))
+        if count == len(mask):
+            return cls(sketch, allowed, None, None, keys, count)
+        standing = snapshot.standing if allowed is snapshot.alive else np.flatnonzero(mask)
+        return cls(sketch, allowed, mask, standing, keys, count)
+
+    @property
+    def share(self) -> float:
+        return self.of_block / len(self.sketch)
+
+
+def _attend_some(
+    snapshot: Snapshot, part: _Part, query: Rows, tau: float, k: int, tolerance: float
+) -> Attention | None:
+    """Attend to a sample, as large as the tolerance asks for; None where a scan is cheaper."""
+    if part.share < SHARE_DRAWN_FROM:
+        return None
+    fresh = _attend_fresh(snapshot, part, query, tau, k)
+    effort = Effort()
+    effort = replace(effort, taken=max(effort.taken, 2 * k), coded=max(effort.coded, 8 * k))
+    effort = replace(effort, coded=round(effort.coded / part.share))
+    while RANDOM_ACCESS * effort.scored < part.of_block:
+        sample = draw_sample(
+            part.sketch,
+            snapshot.blocks[0].vectors.rows,
+            query,
+            temperature=tau,
+            effort=effort,
+            allowed=part.masked,
+            standing=part.standing,
         )
-    return Attention(scores, temperatures, allowed, reduce(merge, states))
+        attention = _joined(part, sample, fresh, tau, k)
+        if attention.error <= tolerance:
+            return attention
+        effort = effort.times(min((attention.error / tolerance) ** 2 * HEADROOM, 16.0))
+    return None
+
+
+def _attend_fresh(
+    snapshot: Snapshot, part: _Part, query: Rows, tau: float, k: int
+) -> tuple[State, Rows, NDArray[np.int64]]:
+    """Score every allowed row that came after the sketch."""
+    first = len(part.sketch)
+    scores = snapshot.scores(query[np.newaxis], first_block=1)
+    state = _state(scores, np.array([tau]), part.allowed[first:], k)
+    state = replace(state, top_rows=_moved_rows(state.top_rows, lambda rows: rows + first))
+    rows = np.flatnonzero(part.allowed[first:])
+    return state, scores[0, rows], rows + first
+
+
+def _joined(
+    part: _Part,
+    sample: Sample,
+    fresh: tuple[State, Rows, NDArray[np.int64]],
+    tau: float,
+    k: int,
+) -> Attention:
+    """Merge the sample's state and that of the fresh rows, and say how far off they may be."""
+    state = attend(sample.scores[np.newaxis], temperature=tau, counts=sample.counts, k=k)
+    state = replace(state, top_rows=_moved_rows(state.top_rows, lambda rows: sample.rows[rows]))
+    own_peak = float(state.peak[0])
+    fresh_state, fresh_scores, fresh_rows = fresh
+    state = merge(state, fresh_state)
+    scores = np.concatenate([sample.scores, fresh_scores])
+    counts = np.concatenate([sample.counts, np.ones(len(fresh_scores))])
+    found = Attention(
+        tau,
+        part.keys,
+        scores,
+        state,
+        rows=np.concatenate([sample.rows, fresh_rows]),
+        counts=counts,
+    )
+    coverage = min(float((found.weights / counts).sum()), 1.0)
+    off = sample.mass_error * np.exp(own_peak - float(state.peak[0])) / float(state.mass[0])
+    error = (STANDARD_ERRORS * off + ROUNDING / tau) * coverage
+    return replace(found, coverage=coverage, error=min(float(error), 1.0))
+
+
+def _moved_rows(
+    rows: NDArray[np.int64], move: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    return np.where(rows < 0, -1, move(rows))

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.answers import Column, Value
+from index.sketch import Sketch
 from index.values import Array, LabelTable, Order, order_of, pack, unpack
 from index.vectors import Rows, VectorBlock
 
@@ -35,7 +36,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Block:
-    """A run of entries in order. ``alive`` is false where one was deleted since."""
+    """A run of entries. ``alive`` is false where one was deleted since."""
 
     ids: NDArray[np.int64]
     keys: tuple[str, ...]
@@ -44,6 +45,7 @@ class Block:
     columns: tuple[Array, ...]
     alive: NDArray[np.bool_]
     rows: dict[str, int]  # row of each key
+    sketch: Sketch | None = None  # of the vectors; then rows stand by cells, else in order
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -113,19 +115,50 @@ class Snapshot:
     def places(self) -> Iterator[Place]:
         """Go through the entries in order."""
         for number, block in enumerate(self.blocks):
-            for row in np.flatnonzero(block.alive):
+            rows = np.flatnonzero(block.alive)
+            for row in rows[np.argsort(block.ids[rows], kind="stable")]:
                 yield Place(number, int(row))
 
-    def scores(self, queries: Rows) -> Rows:
-        """Give the (q, rows) cosines of unit queries and every row, deleted ones included."""
-        scores = np.empty((len(queries), self.rows), np.float32)
-        for start, block in zip(self._starts, self.blocks, strict=False):
-            block.vectors.scores(queries, scores[:, start : start + len(block)])
+    def scores(self, queries: Rows, *, first_block: int = 0) -> Rows:
+        """Give the cosines of (q, d) unit queries and every row, deleted ones included."""
+        first = self._starts[first_block]
+        scores = np.empty((len(queries), self.rows - first), np.float32)
+        for start, block in zip(
+            self._starts[first_block:], self.blocks[first_block:], strict=False
+        ):
+            block.vectors.scores(queries, scores[:, start - first : start - first + len(block)])
         return scores
+
+    @property
+    def sketch(self) -> Sketch | None:
+        """The sketch of the first block, if it has one; the others are small."""
+        return self.blocks[0].sketch if self.blocks else None
+
+    @cached_property
+    def standing(self) -> NDArray[np.int64]:
+        """The rows of the first block that are there."""
+        return np.flatnonzero(self.blocks[0].alive)
+
+    def values_at(self, rows: NDArray[np.int64]) -> list[Array]:
+        """Give each column's values of some rows, without joining the blocks' arrays."""
+        of_block = np.searchsorted(self._starts, rows, side="right") - 1
+        found: list[Array] = []
+        for number, (column, table) in enumerate(zip(self.columns, self.labels, strict=True)):
+            empty = pack(column, [], table)
+            values = np.empty((len(rows), *empty.shape[1:]), empty.dtype)
+            for at in np.unique(of_block):
+                mine = of_block == at
+                values[mine] = self.blocks[at].columns[number][rows[mine] - self._starts[at]]
+            found.append(values)
+        return found
 
     @cached_property
     def alive(self) -> NDArray[np.bool_]:
         return np.concatenate([np.empty(0, bool), *(block.alive for block in self.blocks)])
+
+    @cached_property
+    def ids(self) -> NDArray[np.int64]:
+        return np.concatenate([np.empty(0, np.int64), *(block.ids for block in self.blocks)])
 
     @cached_property
     def arrived(self) -> NDArray[np.float64]:
@@ -211,7 +244,8 @@ class Snapshot:
     def with_vectors(self, vectors: Sequence[VectorBlock]) -> Snapshot:
         """Give every block other vectors."""
         pairs = zip(self.blocks, vectors, strict=True)
-        return Snapshot(self.columns, self.labels, [replace(b, vectors=v) for b, v in pairs])
+        blocks = [replace(b, vectors=v, sketch=None) for b, v in pairs]
+        return Snapshot(self.columns, self.labels, blocks)
 
     def without(self, places: Iterable[Place]) -> Snapshot:
         """Drop entries. A block that is mostly gaps is rewritten without them."""
@@ -229,7 +263,8 @@ class Snapshot:
 
 
 def _should_merge(older: Block, newer: Block) -> bool:
-    return len(older) < 2 * len(newer) and len(older) + len(newer) <= BLOCK
+    small = older.sketch is None and len(older) + len(newer) <= BLOCK
+    return small and len(older) < 2 * len(newer)
 
 
 def _merged(blocks: Sequence[Block]) -> Block:

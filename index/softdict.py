@@ -24,6 +24,7 @@ from index.answering import (
     bare,
     named_values,
     parse_question,
+    parse_tolerance,
     parted,
     standing_temperature,
 )
@@ -366,6 +367,7 @@ class SoftDict(MutableMapping[str, Any]):
         mode: Mode = "soft",
         as_of: object = None,
         where: str | Mapping[str, Any] | None = None,
+        tolerance: float | None = None,
         explain: bool = False,
     ) -> Answer:
         """Attend from a query to every allowed key and blend their values.
@@ -385,6 +387,10 @@ class SoftDict(MutableMapping[str, Any]):
         where : str or mapping, optional
             Attend only to entries of which a condition on columns holds, such as
             ``price >= 5 and country = "ES"``; see ``index.where``.
+        tolerance : float, optional
+            How far the weights may be from exact attention (total variation, at 95 %), so
+            that a large dataset can be answered from a sample of its keys; 0 scores every
+            key. The dictionary's own setting if left out.
         explain : bool
             Add every step of the calculation, with its numbers.
 
@@ -402,6 +408,7 @@ class SoftDict(MutableMapping[str, Any]):
             mode=mode,
             as_of=as_of,
             where=where,
+            tolerance=tolerance,
             explain=explain,
         )[0]
 
@@ -414,6 +421,7 @@ class SoftDict(MutableMapping[str, Any]):
         mode: Mode = "soft",
         as_of: object = None,
         where: str | Mapping[str, Any] | None = None,
+        tolerance: float | None = None,
         explain: bool = False,
     ) -> list[Answer]:
         """Answer many queries, by one matrix product; see ``search``."""
@@ -425,6 +433,7 @@ class SoftDict(MutableMapping[str, Any]):
             mode=mode,
             as_of=as_of,
             where=where,
+            tolerance=tolerance,
             columns=snapshot.columns,
             explain=explain,
         )
@@ -441,6 +450,7 @@ class SoftDict(MutableMapping[str, Any]):
         temperature: float | str | Temperature | None = None,
         as_of: object = None,
         where: str | Mapping[str, Any] | None = None,
+        tolerance: float | None = None,
     ) -> Comparison:
         """Put a query to an exact dict, to attention, and to weights chosen by hand.
 
@@ -457,6 +467,7 @@ class SoftDict(MutableMapping[str, Any]):
             temperature=temperature,
             as_of=as_of,
             where=where,
+            tolerance=tolerance,
             columns=snapshot.columns,
         )
         manual = None if weights is None else blend_by_hand(self.name, snapshot, weights)
@@ -475,6 +486,13 @@ class SoftDict(MutableMapping[str, Any]):
         with self._change() as store:
             store.set_temperature(self.id, setting)
             self._show(self._snapshot, refit=True)
+
+    def set_tolerance(self, tolerance: float | None) -> None:
+        """Keep another tolerance (see ``search``); None is the default one."""
+        wanted = None if tolerance is None else parse_tolerance(tolerance)
+        with self._change() as store:
+            store.set_tolerance(self.id, wanted)
+            self._show(self._snapshot)
 
     def reencode(self, encoder: str | None = None, *, progress: Report | None = None) -> None:
         """Make every vector anew, by another encoder or the present version of its own."""

@@ -315,6 +315,13 @@ class Store:
                 "UPDATE datasets SET temperature = ? WHERE id = ?", (setting, dataset)
             )
 
+    def set_tolerance(self, dataset: int, tolerance: float | None) -> None:
+        """Keep the wanted error of a dataset's answers."""
+        with self.transaction():
+            self._connection.execute(
+                "UPDATE datasets SET tolerance = ? WHERE id = ?", (tolerance, dataset)
+            )
+
     def set_fit(self, dataset: int, fitted: float | None, entries: int) -> None:
         """Keep what ``auto`` was fitted to, and on how many entries."""
         with self.transaction():

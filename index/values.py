@@ -237,6 +237,10 @@ def blend_labels(
     there = codes >= 0
     if not there.all():
         codes, weights = codes[there], weights[there]
+    labels: NDArray[np.integer] | None = None
+    if 2 * len(codes) < len(table.labels):  # a few rows of a column of many labels
+        labels, positions = np.unique(codes, return_inverse=True)
+        codes = positions.astype(np.int32)
     masses = np.bincount(codes, weights=weights)
     known = float(masses.sum())
     if known <= 0.0:
@@ -246,7 +250,9 @@ def blend_labels(
     top = np.argpartition(-shares, listed - 1)[:listed]
     top = top[np.lexsort((top, -shares[top]))]
     distribution = tuple(
-        (table.labels[code], float(shares[code])) for code in top if shares[code] > 0.0
+        (table.labels[code if labels is None else labels[code]], float(shares[code]))
+        for code in top
+        if shares[code] > 0.0
     )
     rest = max(0.0, 1.0 - sum(share for _, share in distribution))
     kind: Literal["category", "text"] = "category" if column.type == "category" else "text"

@@ -75,7 +75,8 @@ class Codes:
 
     def best(self, queries: Rows, count: int) -> tuple[Rows, NDArray[np.int64]]:
         """Give the (q, count) best scores as the codes tell them, best first, and their rows."""
-        return self._index.search(_padded(queries, self._index.d), min(count, len(self)))
+        scores, rows = self._index.search(_padded(queries, self._index.d), min(count, len(self)))
+        return scores, rows
 
     def save(self, path: Path) -> None:
         _faiss().write_index(self._index, str(path))
