@@ -520,6 +520,8 @@ class Softdict(Peer):
     setting = "durable dataset, exact attention over all keys, both values blended"
 
     def __init__(self) -> None:
+        import faiss  # noqa: F401  (softdict imports it at its first vector)
+
         import index
         from index import encoders
 

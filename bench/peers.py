@@ -15,6 +15,7 @@ load        from vectors in memory to the first answer, with country or language
             each key, on disk; with all cores
 memory      growth of the process over the imported library, after the load and after the
             queries (RSS; for PostgreSQL with its server's PSS); the page cache is not in it
+disk        what then lies in its folder, write-ahead logs included
 latency     one query after another, one client, everything on one core: thread pools are
             limited to one and the process is bound to that core where the system can
 ratio       a peer's time for a query over softdict's for the same query moments later or
