@@ -109,5 +109,3 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     made = real_keys(arguments.corpus, arguments.keys)
     print(json.dumps({"keys": len(made.keys), "queries": len(made.queries)}))
-        json.dumps({"keys": len(made.keys), "queries": len(made.queries), "first": made.keys[:3]})
-    )
