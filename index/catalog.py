@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from index import generation
 from index.answers import Column, LoadReport
 from index.encoders import check_spec, open_encoder
 from index.errors import DatasetExists, Fault, InvalidRequest, UnknownDataset
@@ -44,7 +45,10 @@ class Catalog(Mapping[str, SoftDict]):
         StoreCorrupt
             If the folder holds something this version cannot read.
         """
-        return cls(Store(Path(home), read_only=read_only))
+        store = Store(Path(home), read_only=read_only)
+        if not read_only:
+            generation.tidy(Path(home), [record.id for record in store.records()])
+        return cls(store)
 
     @staticmethod
     def exists(home: str | Path) -> bool:
@@ -52,7 +56,9 @@ class Catalog(Mapping[str, SoftDict]):
         return Store.exists(Path(home))
 
     def close(self) -> None:
-        """Close the folder."""
+        """Close the folder, once nothing goes on in the background."""
+        for dataset in self._datasets.values():
+            dataset.stop()
         self._store.close()
 
     def __enter__(self) -> Catalog:
@@ -171,9 +177,13 @@ class Catalog(Mapping[str, SoftDict]):
     def delete(self, name: str) -> None:
         """Remove a dataset with all it holds."""
         with self._changing:
-            self._store.delete_dataset(self[name].id)
+            gone = self[name]
+            self._store.delete_dataset(gone.id)
+            gone.stop(wait=False)
             self._datasets = {n: kept for n, kept in self._datasets.items() if n != name}
 
     def _publish(self, dataset: SoftDict) -> None:
+        if dataset.name in self._datasets:
+            self._datasets[dataset.name].stop(wait=False)  # it would write for nobody
         kept = {name: known for name, known in self._datasets.items() if name != dataset.name}
         self._datasets = {**kept, dataset.name: dataset}

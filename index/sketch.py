@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,15 @@ SAMPLE_PER_CELL = 64  # rows that k-means sees for each mean
 ROUNDS = 8  # of k-means
 CODED_SAMPLE = 65_536  # rows that the codes are fitted to
 CHUNK = 65_536  # rows between two looks at whether to go on
+
+
+class ManyRows(Protocol):
+    """Rows that need not all be in memory at once: an array is one, too."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, places: slice | NDArray[np.int64], /) -> Rows: ...
 
 
 class Cancelled(Exception):
@@ -48,7 +58,7 @@ class Sketch:
 
 
 def build_sketch(
-    rows: Rows, *, seed: int = 0, go_on: Callable[[], bool] = lambda: True
+    rows: ManyRows, *, seed: int = 0, go_on: Callable[[], bool] = lambda: True
 ) -> tuple[NDArray[np.int64], Sketch]:
     """Sketch (n, d) unit rows, n > 0.
 
@@ -90,7 +100,7 @@ def build_sketch(
 
 
 def _moments(
-    rows: Rows, order: NDArray[np.int64], starts: NDArray[np.int64], look: Callable[[], None]
+    rows: ManyRows, order: NDArray[np.int64], starts: NDArray[np.int64], look: Callable[[], None]
 ) -> tuple[Rows, NDArray[np.float32], Rows]:
     """Find each cell's mean and stray, and the scatter of all, a few cells at a time."""
     count, d = len(starts) - 1, rows.shape[1]

@@ -139,6 +139,11 @@ class Snapshot:
         """The rows of the first block that are there."""
         return np.flatnonzero(self.blocks[0].alive)
 
+    def keys_at(self, rows: NDArray[np.int64]) -> tuple[str, ...]:
+        """Give the keys of some rows."""
+        keys = [key for block in self.blocks for key in block.keys]
+        return tuple(keys[row] for row in rows.tolist())
+
     def values_at(self, rows: NDArray[np.int64]) -> list[Array]:
         """Give each column's values of some rows, without joining the blocks' arrays."""
         of_block = np.searchsorted(self._starts, rows, side="right") - 1
@@ -203,7 +208,7 @@ class Snapshot:
             vectors,
             columns,
             np.ones(len(keys), bool),
-            _numbered(keys),
+            numbered(keys),
         )
 
     def stored_rows(self, block: Block) -> Iterator[tuple[str, tuple[Value, ...], Rows]]:
@@ -258,13 +263,18 @@ class Snapshot:
             alive[rows] = False
             block = replace(blocks[number], alive=alive)
             sparse = 2 * np.count_nonzero(alive) < len(block)
-            blocks[number] = _merged([block]) if sparse else block
+            blocks[number] = compacted(block) if sparse else block
         return Snapshot(self.columns, self.labels, [b for b in blocks if len(b)])
 
 
 def _should_merge(older: Block, newer: Block) -> bool:
     small = older.sketch is None and len(older) + len(newer) <= BLOCK
     return small and len(older) < 2 * len(newer)
+
+
+def compacted(block: Block) -> Block:
+    """Leave the deleted rows of a block out."""
+    return _merged([block])
 
 
 def _merged(blocks: Sequence[Block]) -> Block:
@@ -283,9 +293,10 @@ def _merged(blocks: Sequence[Block]) -> Block:
             for at in range(len(blocks[0].columns))
         ),
         np.ones(len(keys), bool),
-        _numbered(keys),
+        numbered(keys),
     )
 
 
-def _numbered(keys: Sequence[str]) -> dict[str, int]:
+def numbered(keys: Sequence[str]) -> dict[str, int]:
+    """Give the row of each key."""
     return {key: row for row, key in enumerate(keys)}

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from index import generation
 from index.answering import (
     answer_exactly,
     answer_softly,
@@ -59,8 +60,10 @@ from index.loading import (
     write_table,
 )
 from index.naming import LONGEST_KEY, check_name
+from index.rebuilding import Rebuilder, is_due, laid_on, sketched_block
+from index.sketch import Cancelled
 from index.snapshot import BLOCK, Place, Snapshot
-from index.store import Record, Store
+from index.store import Record, Store, StoredEntry
 from index.temperature import Temperature, parse_temperature
 from index.values import check_columns, missing
 from index.vectors import VectorBlock
@@ -140,6 +143,7 @@ class SoftDict(MutableMapping[str, Any]):
         setting = str(parse_temperature(temperature))
         store = Store(Path(path))
         try:
+            generation.tidy(Path(path), [record.id for record in store.records()])
             found = [record for record in store.records() if record.name == name]
             record = (
                 found[0]
@@ -159,11 +163,21 @@ class SoftDict(MutableMapping[str, Any]):
         self._writing = threading.RLock()
         self._reading = threading.Lock()
         self._loaded: Snapshot | None = None
+        self._rebuilder = Rebuilder(self._rebuild)
         self._worker: EncoderWorker | None = worker
 
     def close(self) -> None:
         """Close the folder this dictionary was opened from."""
+        self.stop()
         self._store.close()
+
+    def stop(self, *, wait: bool = True) -> None:
+        """Cancel what goes on in the background, for good; an unfinished sketch leaves nothing."""
+        self._rebuilder.stop(wait=wait)
+
+    def settle(self) -> None:
+        """Wait for what goes on in the background: a large dataset's sketch (see ``search``)."""
+        self._rebuilder.wait()
 
     def __enter__(self) -> Self:
         return self
@@ -522,21 +536,61 @@ class SoftDict(MutableMapping[str, Any]):
             with self._reading:
                 if self._loaded is None:
                     self._loaded = self._read()
+                    self._consider(self._loaded)
         return self._loaded
 
     def _read(self) -> Snapshot:
-        snapshot = Snapshot.empty(self._record.columns)
-        stored = itertools.chain.from_iterable(self._store.entries(self._record.id))
-        while batch := list(itertools.islice(stored, BLOCK)):
-            block = snapshot.block(
-                [entry.id for entry in batch],
-                [entry.key for entry in batch],
-                [entry.arrived for entry in batch],
-                VectorBlock(np.stack([entry.vector for entry in batch])),
-                [entry.values for entry in batch],
-            )
-            snapshot = snapshot.with_blocks([block])
-        return snapshot
+        """Read the entries: from the index kept on disk and what changed since, or all of them."""
+        home, record = self._store.home, self._record
+        kept = None if home is None else generation.load(home, record)
+        if kept is None:
+            if not self._store.read_only:
+                self._store.forget_deletions(record.id, until=record.version)
+            return _with_entries(Snapshot.empty(record.columns), self._stored(since=-1))
+        version, snapshot = kept
+        rows = {int(id): row for row, id in enumerate(snapshot.ids)}
+        changed = list(self._stored(since=version))
+        snapshot = snapshot.with_values(
+            {Place(0, rows[entry.id]): entry.values for entry in changed if entry.id in rows}
+        )
+        gone = self._store.deletions(record.id, since=version)
+        snapshot = snapshot.without(Place(0, rows[id]) for id in gone if id in rows)
+        return _with_entries(snapshot, (entry for entry in changed if entry.id not in rows))
+
+    def _stored(self, *, since: int) -> Iterator[StoredEntry]:
+        """Read the entries that changed after a version, in order."""
+        return itertools.chain.from_iterable(self._store.entries(self._record.id, since=since))
+
+    # The sketch
+
+    def _consider(self, snapshot: Snapshot) -> None:
+        """Begin to sketch a snapshot in the background, if that is due."""
+        if not self._store.read_only and is_due(snapshot):
+            self._rebuilder.start()
+
+    def _rebuild(self, go_on: Callable[[], bool]) -> None:
+        """Sketch the entries of the moment, keep the result on disk, and show it to readers.
+
+        Raises
+        ------
+        Cancelled
+            Once ``go_on`` says no.
+        """
+        with self._writing:
+            record, snapshot = self._record, self._snapshot
+        home = self._store.home
+        block = sketched_block(snapshot, home, record, go_on)
+        if home is not None:
+            generation.save(home, record, block, snapshot.labels)
+        with self._writing:
+            if not go_on():
+                raise Cancelled
+            now = self._record
+            if (now.encoder_identity, now.columns) != (record.encoder_identity, record.columns):
+                return  # of other vectors: it will not be opened, and the next write begins anew
+            self._loaded = laid_on(block, self._snapshot)
+            if home is not None:
+                self._store.forget_deletions(record.id, until=record.version)
 
     # Writing, inside: one path for put, update and load
 
@@ -615,6 +669,21 @@ class SoftDict(MutableMapping[str, Any]):
 
     def _publish(self, record: Record, snapshot: Snapshot) -> None:
         self._record, self._loaded = record, snapshot
+        self._consider(snapshot)
+
+
+def _with_entries(snapshot: Snapshot, entries: Iterator[StoredEntry]) -> Snapshot:
+    """Append stored entries, a block at a time."""
+    while batch := list(itertools.islice(entries, BLOCK)):
+        block = snapshot.block(
+            [entry.id for entry in batch],
+            [entry.key for entry in batch],
+            [entry.arrived for entry in batch],
+            VectorBlock(np.stack([entry.vector for entry in batch])),
+            [entry.values for entry in batch],
+        )
+        snapshot = snapshot.with_blocks([block])
+    return snapshot
 
 
 def _row(value: object, snapshot: Snapshot, key: str) -> tuple[Value, ...]:

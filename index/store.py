@@ -209,15 +209,18 @@ class Store:
         )
         return Record(**{**dict(row), "columns": listed})
 
-    def entries(self, dataset: int, size: int = 4096) -> Iterator[list[StoredEntry]]:
-        """Read a dataset's entries in order, ``size`` at a time."""
+    def entries(
+        self, dataset: int, size: int = 4096, *, since: int = -1
+    ) -> Iterator[list[StoredEntry]]:
+        """Read the entries changed after a version, by default all, in order, some at a time."""
         last = 0
+        by = "entries_in_order" if since < 0 else "entries_changed"
         while True:
             with self._lock:
                 rows = self._connection.execute(
-                    "SELECT id, key, arrived, value, vector FROM entries"
-                    " WHERE dataset = ? AND id > ? ORDER BY id LIMIT ?",
-                    (dataset, last, size),
+                    f"SELECT id, key, arrived, value, vector FROM entries INDEXED BY {by}"
+                    " WHERE dataset = ? AND id > ? AND changed > ? ORDER BY id LIMIT ?",
+                    (dataset, last, since, size),
                 ).fetchall()
             if not rows:
                 return
@@ -232,6 +235,14 @@ class Store:
                 )
                 for row in rows
             ]
+
+    def deletions(self, dataset: int, *, since: int) -> list[int]:
+        """List the ids of the entries that were dropped after a version."""
+        with self._lock:
+            rows = self._connection.execute(
+                "SELECT entry FROM deletions WHERE dataset = ? AND changed > ?", (dataset, since)
+            )
+            return [entry for (entry,) in rows]
 
     # Writing
 
@@ -375,6 +386,13 @@ class Store:
                     (entry,),
                 )
                 self._connection.execute("DELETE FROM entries WHERE id = ?", (entry,))
+
+    def forget_deletions(self, dataset: int, *, until: int) -> None:
+        """Forget the deletions up to a version: no index on disk is older."""
+        with self.transaction():
+            self._connection.execute(
+                "DELETE FROM deletions WHERE dataset = ? AND changed <= ?", (dataset, until)
+            )
 
     def delete_dataset(self, dataset: int) -> None:
         """Remove a dataset with all it holds."""

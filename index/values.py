@@ -31,9 +31,9 @@ class LabelTable:
     It only grows, so a reader's codes stay valid while a writer adds labels.
     """
 
-    def __init__(self) -> None:
-        self.labels: list[str] = []
-        self._codes: dict[str, int] = {}
+    def __init__(self, labels: Iterable[str] = ()) -> None:
+        self.labels: list[str] = list(labels)
+        self._codes: dict[str, int] = {label: code for code, label in enumerate(self.labels)}
 
     def find(self, label: str) -> int | None:
         """Return the label's code, if it has one (readers too)."""

@@ -1,0 +1,171 @@
+"""A sketched block kept on disk, so that a large dataset need not be sketched at every start.
+
+A generation is a folder beside the database: the block's vectors, mapped into memory when it is
+opened; its keys and values; the sketch. It holds what the store held at one version of the
+dataset. What changed since is read from the store and laid on top.
+
+It is a view, never the truth. Its ``generation.json`` names the dataset, the version, the
+encoder, the columns, and every file with its SHA-256. If anything differs from what the store or
+the disk says, there is no generation: the dataset is read from the store, and a new one is made.
+Arrays are read without pickle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Collection, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from index.sketch import Sketch
+from index.snapshot import Block, Snapshot
+from index.store import Record
+from index.values import LabelTable
+from index.vectors import Codes, Rows, VectorBlock
+
+FORMAT = 1
+NOTE = "generation.json"
+VECTORS, CODES, ARRAYS, TEXTS = "vectors.npy", "codes.faiss", "arrays.npz", "texts.json"
+PIECE = 2**22  # bytes hashed at a time
+
+
+def folder_of(home: Path, dataset: int) -> Path:
+    """Say where a dataset's generation lies."""
+    return home / "generations" / str(dataset)
+
+
+def empty_vectors(home: Path, dataset: int, shape: tuple[int, int]) -> Rows:
+    """Make room on disk for the vectors of a generation that is being built."""
+    part = _part(home, dataset)
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    return np.lib.format.open_memmap(part / VECTORS, mode="w+", dtype=np.float32, shape=shape)
+
+
+def save(home: Path, record: Record, block: Block, labels: tuple[LabelTable, ...]) -> None:
+    """Write a sketched block whose vectors lie in ``empty_vectors`` already; all or nothing."""
+    part, folder = _part(home, record.id), folder_of(home, record.id)
+    sketch = block.sketch
+    if sketch is None:
+        raise ValueError("only a sketched block is worth keeping")
+    sketch.codes.save(part / CODES)
+    arrays: dict[str, Any] = {
+        "ids": block.ids,
+        "arrived": block.arrived,
+        "starts": sketch.starts,
+        "means": sketch.means,
+        "strays": sketch.strays,
+        "scatter": sketch.scatter,
+        **{f"column{number}": array for number, array in enumerate(block.columns)},
+    }
+    np.savez(part / ARRAYS, **arrays)
+    texts = {"keys": block.keys, "labels": [table.labels for table in labels]}
+    (part / TEXTS).write_text(json.dumps(texts, ensure_ascii=False), encoding="utf-8")
+    note = {
+        **_identity(record),
+        "version": record.version,
+        "files": {name: _checksum(part / name) for name in (VECTORS, CODES, ARRAYS, TEXTS)},
+    }
+    (part / NOTE).write_text(json.dumps(note), encoding="utf-8")
+    for path in part.iterdir():
+        _to_disk(path)
+    gone = folder.with_suffix(".old")
+    shutil.rmtree(gone, ignore_errors=True)
+    if folder.exists():
+        folder.rename(gone)
+    part.rename(folder)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def load(home: Path, record: Record) -> tuple[int, Snapshot] | None:
+    """Open a dataset's generation, if there is one that holds: its version and its entries."""
+    folder = folder_of(home, record.id)
+    try:
+        note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+        files = dict(note["files"])
+        if any(note.get(name) != value for name, value in _identity(record).items()):
+            return None
+        if note["version"] > record.version or set(files) != {VECTORS, CODES, ARRAYS, TEXTS}:
+            return None
+        if any(_checksum(folder / name) != checksum for name, checksum in files.items()):
+            return None
+        return note["version"], _opened(folder, record)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def discard(home: Path, dataset: int) -> None:
+    """Remove a dataset's generation, and what a build that was stopped left behind."""
+    for folder in (folder_of(home, dataset), _part(home, dataset)):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def tidy(home: Path, datasets: Collection[int]) -> None:
+    """Remove what belongs to no dataset any more, and what a killed process left behind."""
+    root = home / "generations"
+    for folder in root.iterdir() if root.is_dir() else ():
+        if folder.name not in {str(dataset) for dataset in datasets}:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _opened(folder: Path, record: Record) -> Snapshot:
+    texts = json.loads((folder / TEXTS).read_text(encoding="utf-8"))
+    keys = tuple(texts["keys"])
+    with np.load(folder / ARRAYS, allow_pickle=False) as arrays:
+        sketch = Sketch(
+            Codes.load(folder / CODES),
+            *(arrays[name] for name in ("starts", "means", "strays", "scatter")),
+        )
+        block = Block(
+            ids=arrays["ids"],
+            keys=keys,
+            arrived=arrays["arrived"],
+            vectors=VectorBlock(np.load(folder / VECTORS, mmap_mode="r", allow_pickle=False)),
+            columns=tuple(arrays[f"column{n}"] for n in range(len(record.columns))),
+            alive=np.ones(len(keys), bool),
+            rows={key: row for row, key in enumerate(keys)},
+            sketch=sketch,
+        )
+    return Snapshot(record.columns, [LabelTable(labels) for labels in texts["labels"]], [block])
+
+
+def _part(home: Path, dataset: int) -> Path:
+    return folder_of(home, dataset).with_suffix(".part")
+
+
+def _identity(record: Record) -> dict[str, Any]:
+    """What must be the same for a generation to be of this dataset."""
+    return {
+        "format": FORMAT,
+        "dataset": record.id,
+        "created": record.created,
+        "encoder": record.encoder_identity,
+        "columns": [asdict(column) for column in record.columns],
+    }
+
+
+def _checksum(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        for piece in _pieces(stream):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(stream: Any) -> Iterator[bytes]:
+    while piece := stream.read(PIECE):
+        yield piece
+
+
+def _to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

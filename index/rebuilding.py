@@ -1,0 +1,170 @@
+"""Sketching a dataset in the background, while it is searched and written.
+
+A build takes a snapshot, makes one sketched block of its rows, and hands that over. Whatever
+was written meanwhile is laid on top: entries gone are masked, changed values are taken over,
+new entries stay in their own blocks, which are scanned. So weights are right at every moment,
+and a build that is stopped, or fails, changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from atexit import register
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index import generation
+from index.sketch import CHUNK, SKETCHED_FROM, Cancelled, build_sketch
+from index.snapshot import Block, Snapshot, compacted, numbered
+from index.store import Record
+from index.vectors import Rows, VectorBlock
+
+UNSKETCHED = 1 / 24  # of the rows may be new since the sketch: each costs as much as a scan
+GONE = 1 / 4  # of the sketched rows may be deleted
+
+Go = Callable[[], bool]  # whether to go on
+
+log = logging.getLogger("softdict")
+
+
+def is_due(snapshot: Snapshot) -> bool:
+    """Tell whether a snapshot is large, and its sketch missing or out of date."""
+    count = len(snapshot)
+    if count < SKETCHED_FROM:
+        return False
+    if snapshot.sketch is None:
+        return True
+    sketched = len(snapshot.sketch)
+    present = int(np.count_nonzero(snapshot.blocks[0].alive))
+    return snapshot.rows - sketched > UNSKETCHED * sketched or present < (1 - GONE) * sketched
+
+
+class StackedRows:
+    """The vectors of the entries that are there, fetched from their blocks as asked for."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._blocks = [block.vectors.rows for block in snapshot.blocks]
+        self._rows = np.flatnonzero(snapshot.alive)
+        self._starts = np.cumsum([0, *(len(block) for block in self._blocks)])
+        self.shape = (len(self._rows), self._blocks[0].shape[1])
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, places: slice | NDArray[np.int64]) -> Rows:
+        rows = self._rows[places]
+        found = np.empty((len(rows), self.shape[1]), np.float32)
+        of_block = np.searchsorted(self._starts, rows, side="right") - 1
+        for number in np.unique(of_block):
+            mine = of_block == number
+            found[mine] = self._blocks[number][rows[mine] - self._starts[number]]
+        return found
+
+
+def sketched_block(snapshot: Snapshot, home: Path | None, record: Record, go_on: Go) -> Block:
+    """Make one sketched block of a snapshot's entries, its vectors on disk if there is a home.
+
+    Raises
+    ------
+    Cancelled
+        Once ``go_on`` says no.
+    """
+    rows = StackedRows(snapshot)
+    order, sketch = build_sketch(rows, go_on=go_on)
+    made = np.empty(rows.shape, np.float32)
+    if home is not None:
+        made = generation.empty_vectors(home, record.id, rows.shape)
+    for start in range(0, len(rows), CHUNK):
+        if not go_on():
+            raise Cancelled
+        made[start : start + CHUNK] = rows[order[start : start + CHUNK]]
+    present = np.flatnonzero(snapshot.alive)[order]
+    keys = snapshot.keys_at(present)
+    return Block(
+        ids=snapshot.ids[present],
+        keys=keys,
+        arrived=snapshot.arrived[present],
+        vectors=VectorBlock(made),
+        columns=tuple(snapshot.values_at(present)),
+        alive=np.ones(len(keys), bool),
+        rows=numbered(keys),
+        sketch=sketch,
+    )
+
+
+def laid_on(block: Block, now: Snapshot) -> Snapshot:
+    """Lay what ``now`` holds on a block made of an earlier snapshot of the same dataset."""
+    by_id = np.argsort(block.ids)
+    sorted_ids = block.ids[by_id]
+    alive = np.zeros(len(block), bool)
+    columns = tuple(array.copy() for array in block.columns)
+    fresh = []
+    for held in now.blocks:
+        places = np.minimum(np.searchsorted(sorted_ids, held.ids), len(sorted_ids) - 1)
+        known = sorted_ids[places] == held.ids
+        taken = np.flatnonzero(known & held.alive)
+        rows = by_id[places[taken]]
+        alive[rows] = True
+        for mine, theirs in zip(columns, held.columns, strict=True):
+            mine[rows] = theirs[taken]
+        if not known.all():
+            left = replace(held, alive=held.alive & ~known, sketch=None)
+            fresh.append(compacted(left) if known.any() else left)
+    whole = replace(block, alive=alive, columns=columns)
+    return Snapshot(now.columns, now.labels, [whole, *(part for part in fresh if len(part))])
+
+
+class Rebuilder:
+    """Builds one dataset's sketch in a thread of its own, one build at a time."""
+
+    def __init__(self, build: Callable[[Go], None]) -> None:
+        self._build = build
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        _running.add(self)
+
+    def start(self) -> None:
+        """Begin a build, unless one goes on or all is being closed."""
+        if self._stopping.is_set() or self.busy:
+            return
+        self._thread = threading.Thread(target=self._run, name="softdict-sketch", daemon=True)
+        self._thread.start()
+
+    @property
+    def busy(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def wait(self) -> None:
+        """Wait for the build that goes on, if one does."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def stop(self, *, wait: bool = True) -> None:
+        """Cancel the build that goes on, and begin no other."""
+        self._stopping.set()
+        if wait:
+            self.wait()
+
+    def _run(self) -> None:
+        try:
+            self._build(lambda: not self._stopping.is_set())
+        except Cancelled:
+            log.info("a sketch was not finished: it will be made at the next start")
+        except Exception:
+            log.exception("a sketch could not be made: every key is scanned until it can")
+
+
+_running: weakref.WeakSet[Rebuilder] = weakref.WeakSet()
+
+
+@register
+def _stop_all() -> None:
+    """No thread may be inside FAISS when the interpreter goes."""
+    for rebuilder in list(_running):
+        rebuilder.stop()

@@ -1,0 +1,177 @@
+"""Head and tail: a sample of the keys stands for all, and says how far off it may be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from index import sketch as sketching
+from index.sampling import Effort, Sample, draw_sample
+from index.sketch import Cancelled, Sketch, build_sketch
+
+N, D = 30_000, 32
+SMALL = Effort(coded=1024, taken=256, drawn=1024)
+
+
+def gathered_rows(count: int, seed: int) -> np.ndarray:
+    """Unit rows around 60 centres: keys are like one another in groups, as words are."""
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(99).standard_normal((60, D))
+    rows = centres[rng.integers(0, 60, count)] + 0.8 * rng.standard_normal((count, D))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def sketched() -> tuple[np.ndarray, Sketch]:
+    rows = gathered_rows(N, 0)
+    order, sketch = build_sketch(rows)
+    return rows[order], sketch
+
+
+@pytest.fixture(scope="module")
+def queries() -> np.ndarray:
+    return gathered_rows(300, 1)
+
+
+def truth(rows: np.ndarray, query: np.ndarray, tau: float) -> tuple[np.ndarray, float]:
+    """exp((s - best) / τ) of every key in float64, and the best score."""
+    scores = rows.astype(np.float64) @ query.astype(np.float64)
+    return np.exp((scores - scores.max()) / tau), float(scores.max())
+
+
+def test_the_order_is_a_permutation_and_cells_are_runs_of_rows_near_their_mean(sketched):
+    rows = gathered_rows(N, 0)
+    order, sketch = build_sketch(rows)
+
+    assert sorted(order.tolist()) == list(range(N))
+    assert sketch.starts[0] == 0 and sketch.starts[-1] == N
+    assert (np.diff(sketch.starts) > 0).all()
+    spreads = []
+    for cell in (0, len(sketch.means) // 2, len(sketch.means) - 1):
+        members = rows[order[sketch.starts[cell] : sketch.starts[cell + 1]]].astype(float)
+        np.testing.assert_allclose(sketch.means[cell], members.mean(axis=0), atol=1e-5)
+        spreads.append(((members - members.mean(axis=0)) ** 2).sum(axis=1).mean())
+    pooled = float(np.trace(sketch.scatter))
+    picked = [0, len(sketch.means) // 2, len(sketch.means) - 1]
+    np.testing.assert_allclose(sketch.strays[picked], np.array(spreads) / pooled, rtol=1e-3)
+
+
+def test_the_same_rows_make_the_same_sketch(sketched):
+    order, sketch = build_sketch(gathered_rows(N, 0))
+    again, twin = build_sketch(gathered_rows(N, 0))
+
+    assert (order == again).all()
+    np.testing.assert_array_equal(sketch.means, twin.means)
+
+
+def test_a_build_that_is_called_off_ends_at_the_next_look():
+    looks = iter([True, True, False])
+
+    with pytest.raises(Cancelled):
+        build_sketch(gathered_rows(2_000, 0), go_on=lambda: next(looks))
+
+
+@pytest.mark.parametrize("tau", [0.05, 0.1, 0.3])
+def test_the_mass_is_right_on_average_and_the_stated_error_holds(sketched, queries, tau):
+    rows, sketch = sketched
+    off, stated = [], []
+    for query in queries:
+        sample = draw_sample(sketch, rows, query, temperature=tau, effort=SMALL)
+        exps, best = truth(rows, query, tau)
+        terms = sample.counts * np.exp((sample.scores.astype(float) - best) / tau)
+        off.append(terms.sum() / exps.sum() - 1)
+        stated.append(
+            sample.mass_error * np.exp((sample.scores.max() - best) / tau) / terms.sum()
+        )
+    off, stated = np.array(off), np.array(stated)
+
+    # No bias: the mean of 300 independent errors is as small as their spread allows.
+    assert abs(off.mean()) < 4 * off.std() / np.sqrt(len(off))
+    assert np.percentile(abs(off), 95) < 0.1
+    # Two standard errors cover 95 %; three deviations of a count of 300 are 3.8 %.
+    assert np.mean(abs(off) <= 2 * stated) > 0.91
+    assert np.median(2 * stated) < 5 * np.median(abs(off))
+
+
+def test_scores_are_those_of_the_keys_and_no_key_stands_twice(sketched, queries):
+    rows, sketch = sketched
+    for query in queries[:20]:
+        sample = draw_sample(sketch, rows, query, temperature=0.1, effort=SMALL)
+
+        expected = rows[sample.rows].astype(float) @ query.astype(float)
+        np.testing.assert_allclose(sample.scores, expected, atol=1e-6)
+        assert len(set(sample.rows.tolist())) == len(sample.rows) <= SMALL.scored
+        assert (sample.counts >= 1).all()
+
+
+def test_the_best_keys_are_all_taken(sketched, queries):
+    rows, sketch = sketched
+    found = 0
+    for query in queries:
+        sample = draw_sample(sketch, rows, query, temperature=0.05, effort=SMALL)
+        best = np.argsort(-(rows @ query), kind="stable")[:10]
+        taken = sample.rows[sample.counts == 1]
+        found += len(set(best.tolist()) & set(taken.tolist()))
+
+    assert found / (10 * len(queries)) > 0.99
+
+
+def test_the_same_question_draws_the_same_keys(sketched, queries):
+    rows, sketch = sketched
+    first: Sample = draw_sample(sketch, rows, queries[0], temperature=0.1, effort=SMALL)
+    again: Sample = draw_sample(sketch, rows, queries[0].copy(), temperature=0.1, effort=SMALL)
+
+    assert (first.rows == again.rows).all() and first.mass_error == again.mass_error
+
+
+@pytest.mark.parametrize("share", [0.9, 0.4])
+def test_only_allowed_keys_are_drawn_and_they_stand_for_the_allowed(sketched, queries, share):
+    rows, sketch = sketched
+    allowed = np.random.default_rng(2).random(N) < share
+    standing = np.flatnonzero(allowed)
+    off, covered = [], 0
+    for query in queries:
+        sample = draw_sample(
+            sketch, rows, query,
+            temperature=0.1, effort=SMALL, allowed=allowed, standing=standing,
+        )  # fmt: skip
+        exps, best = truth(rows[allowed], query, 0.1)
+        terms = sample.counts * np.exp((sample.scores.astype(float) - best) / 0.1)
+        off.append(terms.sum() / exps.sum() - 1)
+        spread = sample.mass_error * np.exp((sample.scores.max() - best) / 0.1)
+        covered += abs(terms.sum() - exps.sum()) <= 2 * spread
+        assert allowed[sample.rows].all()
+
+    assert abs(np.mean(off)) < 4 * np.std(off) / np.sqrt(len(off))
+    assert covered / len(queries) > 0.91
+
+
+def test_drawing_every_key_is_exact(sketched, queries):
+    rows, sketch = sketched
+    every = Effort(coded=N, taken=N, drawn=N)
+
+    sample = draw_sample(sketch, rows, queries[0], temperature=0.1, effort=every)
+
+    assert sorted(sample.rows.tolist()) == list(range(N))
+    assert (sample.counts == 1).all() and sample.mass_error == pytest.approx(0, abs=1e-12)
+
+
+def test_extreme_temperatures_give_numbers(sketched, queries):
+    rows, sketch = sketched
+    for tau in (1e-3, 1e3):
+        sample = draw_sample(sketch, rows, queries[0], temperature=tau, effort=SMALL)
+
+        assert np.isfinite(sample.counts).all() and np.isfinite(sample.mass_error)
+        if tau > 1:
+            assert sample.counts.sum() == pytest.approx(N, rel=0.1)
+
+
+def test_a_width_that_four_does_not_divide_can_be_sketched():
+    rows = np.random.default_rng(0).standard_normal((500, 7)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+
+    order, sketch = build_sketch(rows)
+    sample = draw_sample(sketch, rows[order], rows[0], temperature=0.1, effort=Effort(64, 16, 64))
+
+    assert 0 in order[sample.rows]
+    assert sketching.SKETCHED_FROM > len(rows)
