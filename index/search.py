@@ -36,7 +36,8 @@ class Attention:
 
     def known(self, query: int) -> Rows:
         """Give the (m,) scores of one query with its allowed keys."""
-        return self.scores[query] if self.allowed.all() else self.scores[query, self.allowed]
+        row: Rows = self.scores[query]
+        return row if self.allowed.all() else np.asarray(row[self.allowed])
 
     def weights(self, query: int) -> NDArray[np.float32]:
         """Give the (n,) weights of one query: they sum to one over the allowed keys."""
