@@ -2,9 +2,11 @@
 
     python -m bench.exact [--sizes 10000 100000 1000000] [--rounds 15]
 
-Three peers answer the same queries in turn, round after round: the plain product
+Four peers answer the same queries in turn, round after round: the plain product
 ``K @ q`` (the scores alone), FAISS flat's ten best, and softdict's whole attention
-(scores, weights over every key, effective keys, ten best). A figure is the median over
+(scores, weights over every key, effective keys, ten best); *answer* is all that a search does once
+its queries are encoded, over keys with a number, a vector of three and one of twenty labels: the
+blends, their quantiles, the matches. A figure is the median over
 rounds of a peer's time over the product's in the same round, with the 10th and 90th
 percentiles; milliseconds are the medians on the machine named in the head.
 """
@@ -14,16 +16,21 @@ from __future__ import annotations
 import argparse
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import faiss
 import numpy as np
 
+from index.answering import answer_softly, parse_question
+from index.answers import Column
+from index.encoders import EncoderWorker
 from index.search import attend_keys
 from index.snapshot import BLOCK, Snapshot
+from index.store import Record
 from index.vectors import VectorBlock
 
 DIMENSION, TEMPERATURE, SHOWN = 384, 0.05, 10
+COLUMNS = (Column("n", "number"), Column("v", "vector", 3), Column("c", "category"))
 
 
 def unit_rows(count: int, seed: int) -> np.ndarray:
@@ -33,13 +40,57 @@ def unit_rows(count: int, seed: int) -> np.ndarray:
 
 
 def snapshot_of(rows: np.ndarray) -> Snapshot:
-    snapshot = Snapshot.empty([])
+    snapshot, rng = Snapshot.empty(COLUMNS), np.random.default_rng(2)
     for start in range(0, len(rows), BLOCK):
         part = rows[start : start + BLOCK]
         ids = range(start, start + len(part))
-        block = snapshot.block(ids, [str(i) for i in ids], ids, VectorBlock(part), [()] * len(part))
+        numbers, vectors = rng.standard_normal(len(part)), rng.random((len(part), 3))
+        labels = rng.integers(0, 20, len(part))
+        values = [
+            (n, tuple(v), f"label {c}")
+            for n, v, c in zip(numbers.tolist(), vectors.tolist(), labels.tolist(), strict=True)
+        ]
+        block = snapshot.block(ids, [str(i) for i in ids], ids, VectorBlock(part), values)
         snapshot = snapshot.with_blocks([block])
     return snapshot
+
+
+class Given:
+    """An encoder to which the text "7" is the seventh of the rows it was given."""
+
+    identity, dimension, default_temperature = "given", DIMENSION, TEMPERATURE
+    calibration: dict[str, float] | None = None
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self._rows = rows
+
+    def encode(self, texts: Sequence[str], *, kind: str = "passage") -> np.ndarray:
+        return self._rows[[int(text) for text in texts]]
+
+    def tokens(self, text: str) -> list[str]:
+        return [text]
+
+
+def answering(snapshot: Snapshot, asked: np.ndarray) -> Callable[[], object]:
+    record = Record(
+        id=1,
+        name="bench",
+        key_column="key",
+        columns=COLUMNS,
+        encoder="given",
+        encoder_identity="given",
+        dimension=DIMENSION,
+        temperature=str(TEMPERATURE),
+        fitted=None,
+        fitted_entries=0,
+        tolerance=None,
+        version=1,
+        created=0.0,
+        modified=0.0,
+    )
+    worker = EncoderWorker(Given(asked))
+    question = parse_question([str(number) for number in range(len(asked))], k=SHOWN)
+    return lambda: answer_softly(question, record, snapshot, worker)
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -63,6 +114,7 @@ def measure(count: int, queries: int, rounds: int) -> str:
         "softdict": lambda: attend_keys(
             snapshot, asked, temperature=TEMPERATURE, allowed=allowed, k=SHOWN
         ),
+        "answer": answering(snapshot, asked),
         "faiss": lambda: flat.search(asked, SHOWN),
     }
     for peer in work.values():
@@ -74,13 +126,11 @@ def measure(count: int, queries: int, rounds: int) -> str:
             times[name].append(min(seconds(peer) for _ in range(repeats)))
     against = {
         name: [t / base for t, base in zip(times[name], times["product"], strict=True)]
-        for name in ("softdict", "faiss")
+        for name in ("softdict", "answer", "faiss")
     }
     middle = {name: np.median(values) * 1e3 for name, values in times.items()}
-    return (
-        f"| {count:,} | {queries} | {middle['product']:.2f} ms | {middle['softdict']:.2f} ms "
-        f"| {middle['faiss']:.2f} ms | {spread(against['softdict'])} | {spread(against['faiss'])} |"
-    )
+    shown = [f"{middle[name]:.2f} ms" for name in work]
+    return f"| {' | '.join([f'{count:,}', str(queries), *shown, *map(spread, against.values())])} |"
 
 
 def main() -> None:
@@ -89,8 +139,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     given = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {faiss.omp_get_max_threads()} threads")
-    print("| keys | queries | product | softdict | FAISS flat | softdict/product | FAISS/product |")
-    print("|---|---|---|---|---|---|---|")
+    peers = ["product", "softdict", "answer", "FAISS flat"]
+    ratios = [f"{peer}/product" for peer in peers[1:]]
+    print(f"| {' | '.join(['keys', 'queries', *peers, *ratios])} |")
+    print("|---" * 9 + "|")
     for count in given.sizes:
         for queries in (1, 64):
             print(measure(count, queries, given.rounds), flush=True)

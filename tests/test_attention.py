@@ -28,6 +28,7 @@ from index.attention import (
     merge,
     project,
     sqrt_d,
+    stack,
 )
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -643,6 +644,18 @@ def test_the_empty_state_changes_nothing(block: tuple[Array, Array, Array], k: i
     for field, value in vars(state).items():
         np.testing.assert_array_equal(getattr(merge(state, nothing), field), value, err_msg=field)
         np.testing.assert_array_equal(getattr(merge(nothing, state), field), value, err_msg=field)
+
+
+def test_states_of_different_queries_stack() -> None:
+    scores = np.random.default_rng(3).uniform(-1, 1, (3, 9)).astype(np.float32)
+    tau, values = np.array([0.1, 0.2, 0.3]), np.eye(9, 2)
+
+    parts = [
+        attend(scores[rows], temperature=tau[rows], values=values, k=2)
+        for rows in (slice(0, 2), slice(2, 3))
+    ]
+
+    assert_same_state(stack(parts), attend(scores, temperature=tau, values=values, k=2))
 
 
 def test_the_state_of_nothing_answers_zeros() -> None:

@@ -146,6 +146,31 @@ def test_quantiles_need_no_interpolation():
     assert weighted_quantiles(values, weights, (0.25, 0.26, 0.75, 1.0)) == [1, 2, 3, 4]
 
 
+def test_many_keys_agree_with_plain_loops():
+    rng = np.random.default_rng(5)
+    n = 10_001  # several pieces and runs, the last ones cut short
+    values = rng.integers(0, 3_000, n).astype(float)
+    values[rng.random(n) < 0.2] = math.nan
+    vectors = np.column_stack([values, 2 * values, values + 1e6])
+    weights = rng.exponential(size=n).astype(np.float32) ** 2
+    weights /= weights.sum()
+
+    number = blend_column(NUMBER, values, weights, LabelTable())
+    vector = blend_column(VECTOR, vectors, weights, LabelTable())
+
+    known = {str(row): value for row, value in enumerate(values.tolist()) if value == value}
+    shares = {key: float(weights[int(key)]) for key in known}
+    mass, mean = math.fsum(shares.values()), oracle.mean(shares, known)
+    square = math.fsum(shares[key] * (v - mean) ** 2 for key, v in known.items()) / mass
+    assert number.known == vector.known == pytest.approx(mass)
+    assert number.mean == pytest.approx(mean, rel=1e-12)
+    assert number.sd == pytest.approx(math.sqrt(square), rel=1e-12)
+    assert number.median == oracle.quantile(shares, known, 0.5)
+    assert number.interval == tuple(oracle.quantile(shares, known, p) for p in (0.05, 0.95))
+    assert vector.mean == pytest.approx((mean, 2 * mean, mean + 1e6), rel=1e-12)
+    assert vector.sd == pytest.approx(math.sqrt(6 * square), rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("columns", "where"),
     [
