@@ -38,6 +38,7 @@ from index.answers import (
     Value,
 )
 from index.comparing import blend_by_hand, compared
+from index.embedding import Embedding
 from index.encoders import Encoder, EncoderWorker, check_spec, open_encoder
 from index.errors import (
     EncoderMismatch,
@@ -57,12 +58,13 @@ from index.loading import (
     write_table,
 )
 from index.naming import LONGEST_KEY, check_name
+from index.pace import Pace, Report
 from index.snapshot import BLOCK, Place, Snapshot
 from index.store import Record, Store
 from index.temperature import Temperature, parse_temperature
 from index.values import check_columns, missing
 from index.vectors import VectorBlock
-from index.writing import Changes, Report, Row, encoding_progress, prepare
+from index.writing import Changes, Row, prepare
 
 
 class SoftDict(MutableMapping[str, Any]):
@@ -344,8 +346,8 @@ class SoftDict(MutableMapping[str, Any]):
                     (key, _row(dict(zip(names, row, strict=True)), snapshot.columns))
                     for key, row in table
                 )
-                self._write(snapshot, rows, total=table.entries, progress=progress)
-            return load_report(self.name, table)
+                changes = self._write(snapshot, rows, total=table.entries, progress=progress)
+            return load_report(self.name, table, changes)
 
     def export(self, format: str) -> Iterator[bytes]:
         """Write the entries as ``csv``, ``jsonl`` or ``parquet``, piece by piece."""
@@ -452,11 +454,14 @@ class SoftDict(MutableMapping[str, Any]):
         with self._writing:
             snapshot = self._snapshot
             vectors: list[VectorBlock] = []
-            done = 0
+            pace = Pace(progress, snapshot.rows)
             for block in snapshot.blocks:
-                tell = encoding_progress(progress, done, snapshot.rows)
-                vectors.append(VectorBlock(worker.encode(block.keys, progress=tell)))
-                done += len(block)
+                rows = np.empty((len(block), worker.dimension), np.float32)
+                pace.begin(len(block))
+                for places, part in worker.batches(block.keys):
+                    rows[places] = part
+                    pace.encoded(len(places))
+                vectors.append(VectorBlock(rows))
             with self._change() as store:
                 for block, made in zip(snapshot.blocks, vectors, strict=True):
                     store.update_vectors(zip(block.ids.tolist(), made.rows, strict=True))
@@ -501,7 +506,7 @@ class SoftDict(MutableMapping[str, Any]):
                 lambda: infer_columns(_by_column(value) for value in given.values())
             )
             rows = [(key, _row(value, snapshot.columns)) for key, value in given.items()]
-            return self._write(snapshot, rows, total=len(rows))
+            return self._write(snapshot, rows, total=len(rows)).added
 
     def _ready_for(self, columns: Callable[[], Sequence[Column]]) -> Snapshot:
         """Give the snapshot to write to: the first entries of all bring the columns."""
@@ -516,11 +521,20 @@ class SoftDict(MutableMapping[str, Any]):
         *,
         total: int,
         progress: Report | None = None,
-    ) -> int:
-        """Put rows of distinct keys, all or none, and return how many keys are new."""
-        changes = prepare(snapshot, rows, lambda: self.encoder, total=total, progress=progress)
-        self.apply(snapshot, changes, progress=progress)
-        return changes.added
+    ) -> Changes:
+        """Put rows of distinct keys, all or none, and return what changed."""
+        with Embedding(self._store) as embedding:
+            changes = prepare(
+                snapshot,
+                rows,
+                lambda: self.encoder,
+                embedding=embedding,
+                total=total,
+                progress=progress,
+            )
+            self.apply(snapshot, changes, progress=progress)
+            embedding.done()
+        return changes
 
     def apply(
         self, snapshot: Snapshot, changes: Changes, *, progress: Report | None = None
@@ -600,8 +614,8 @@ def _by_column(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {"value": value}
 
 
-def load_report(dataset: str, table: Table, *, dry_run: bool = False) -> LoadReport:
-    """Say what a load of a table did, or would do."""
+def load_report(dataset: str, table: Table, changes: Changes | None = None) -> LoadReport:
+    """Say what a load of a table did, or, without changes, what it would do."""
     names = [column.name for column in table.columns]
     return LoadReport(
         dataset=dataset,
@@ -609,7 +623,7 @@ def load_report(dataset: str, table: Table, *, dry_run: bool = False) -> LoadRep
         key_column=table.key_column,
         columns=table.columns,
         rows=table.rows,
-        loaded=0 if dry_run else table.entries,
+        loaded=0 if changes is None else table.entries,
         duplicates=table.duplicates,
         bad_rows=tuple((row.line, row.reason) for row in table.bad_rows),
         bad_row_count=table.bad_row_count,
@@ -617,6 +631,8 @@ def load_report(dataset: str, table: Table, *, dry_run: bool = False) -> LoadRep
             (key, dict(zip(names, values, strict=True)))
             for key, values in itertools.islice(table, 5)
         ),
-        dry_run=dry_run,
+        dry_run=changes is None,
         detected=table.detected,
+        embedded=0 if changes is None else changes.embedded,
+        reused=0 if changes is None else changes.reused,
     )

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 import queue
+import random
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -21,6 +22,7 @@ from index.encoders.protocol import Encoder, Kind, Rows
 
 T = TypeVar("T")
 BATCH = 64  # texts in one run of the model: some tens of milliseconds
+BATCH_CHARACTERS = 4096  # padded ones, in a batch of bulk work: long texts take as long as short
 REMEMBERED = 4096  # queries
 
 
@@ -79,16 +81,27 @@ class EncoderWorker:
         work and reaches the caller.
         """
         rows = np.empty((len(texts), self.dimension), np.float32)
-        # Texts of like length share a batch, so that little of it is padding.
-        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
         done = 0
-        for batch in _batched(order, BATCH):
-            job = self._submit(1, [texts[place] for place in batch], kind)
-            rows[batch] = job.rows.result()
+        for batch, made in self.batches(texts, kind=kind):
+            rows[batch] = made
             done += len(batch)
             if progress is not None:
                 progress(done)
         return rows
+
+    def batches(
+        self, texts: Sequence[str], *, kind: Kind = "passage"
+    ) -> Iterator[tuple[list[int], Rows]]:
+        """Encode as bulk work, batch by batch: give the places of its texts and their rows.
+
+        Texts of like length share a batch, so that little of it is padding. The batches come in
+        a mixed order, so that the rate of the first ones says what the rest will take.
+        """
+        batches = _alike(texts)
+        random.Random(0).shuffle(batches)
+        for batch in batches:
+            job = self._submit(1, [texts[place] for place in batch], kind)
+            yield batch, job.rows.result()
 
     def encode_query(self, text: str) -> Rows:
         """Give the (d,) row of one query, ahead of bulk work."""
@@ -147,6 +160,19 @@ class EncoderWorker:
             jobs.append(job)
             count += len(job.texts)
         return jobs
+
+
+def _alike(texts: Sequence[str]) -> list[list[int]]:
+    """Split places into batches of texts of like length, none larger than a query may wait for."""
+    batches: list[list[int]] = []
+    batch: list[int] = []
+    for place in sorted(range(len(texts)), key=lambda place: len(texts[place])):
+        size = (len(batch) + 1) * len(texts[place])
+        if batch and (len(batch) == BATCH or size > BATCH_CHARACTERS):
+            batches.append(batch)
+            batch = []
+        batch.append(place)
+    return [*batches, batch] if batch else batches
 
 
 def _batched(items: Sequence[T], size: int) -> list[list[T]]:
