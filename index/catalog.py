@@ -13,6 +13,7 @@ from index.encoders import check_spec, open_encoder
 from index.errors import DatasetExists, Fault, InvalidRequest, UnknownDataset
 from index.kept import prune
 from index.loading import LoadOptions, read_table
+from index.memory import check_fits
 from index.naming import check_name
 from index.pace import Report
 from index.snapshot import Snapshot
@@ -140,6 +141,8 @@ class Catalog(Mapping[str, SoftDict]):
             If the file will not do.
         DatasetExists
             If the name is taken, under ``if_exists="error"``.
+        NotEnoughMemory
+            If it would not fit in memory, before anything is encoded.
         """
         check_name(name)
         check_spec(encoder)
@@ -155,12 +158,14 @@ class Catalog(Mapping[str, SoftDict]):
         ) as table:
             if dry_run:
                 return load_report(name, table)
+            worker = open_encoder(encoder)
+            check_fits(table.entries, worker.dimension, table.columns, table.characters)
             empty = Snapshot.empty(table.columns)
             with Embedding(self._store) as embedding:
                 changes = prepare(
                     empty,
                     table,
-                    lambda: open_encoder(encoder),
+                    lambda: worker,
                     embedding=embedding,
                     total=table.entries,
                     progress=progress,

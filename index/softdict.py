@@ -45,6 +45,7 @@ from index.errors import (
     EncoderUnavailable,
     Fault,
     InvalidRequest,
+    NotEnoughMemory,
     UnknownEntry,
 )
 from index.fitting import due, fit_snapshot
@@ -57,6 +58,7 @@ from index.loading import (
     read_table,
     write_table,
 )
+from index.memory import check_fits
 from index.naming import LONGEST_KEY, check_name
 from index.pace import Pace, Report
 from index.snapshot import BLOCK, Place, Snapshot
@@ -331,6 +333,8 @@ class SoftDict(MutableMapping[str, Any]):
         ------
         UnreadableSource, BadRows, InvalidRequest
             If the file will not do; then nothing is changed.
+        NotEnoughMemory
+            If its new entries would not fit, before anything is encoded.
         """
         with read_table(
             source,
@@ -341,6 +345,7 @@ class SoftDict(MutableMapping[str, Any]):
         ) as table:
             with self._writing:
                 snapshot = self._ready_for(lambda: table.columns)
+                self._check_fits(snapshot, table)
                 names = [column.name for column in table.columns]
                 rows = (
                     (key, _row(dict(zip(names, row, strict=True)), snapshot.columns))
@@ -513,6 +518,17 @@ class SoftDict(MutableMapping[str, Any]):
         if self.columns or len(self):
             return self._snapshot
         return Snapshot.empty(columns())
+
+    def _check_fits(self, snapshot: Snapshot, table: Table) -> None:
+        dimension = self._record.dimension or self.encoder.dimension
+        size = (dimension, table.columns, table.characters)
+        try:
+            check_fits(table.entries, *size)
+        except NotEnoughMemory:  # unless most keys are there: finding that out takes a pass
+            new = sum(snapshot.find(key) is None for key, _ in table) if len(snapshot) else None
+            if new is None or new == table.entries:
+                raise
+            check_fits(new, *size)
 
     def _write(
         self,
