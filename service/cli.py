@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import __version__
-from .printed import Bars, answer_lines, blend_lines, dumped, load_lines, show, values_line
+from .printed import ProgressLine, answer_lines, blend_lines, dumped, load_lines, show, values_line
 from .settings import Settings, SettingsError, load_settings, source, variable
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def load(
         options = LoadOptions(
             columns=types, max_rows=settings.max_rows, max_key_length=settings.max_key, **given
         )
-        with Bars() as bars:
+        with ProgressLine() as line:
             report = catalog.load(
                 name,
                 file,
@@ -140,7 +140,7 @@ def load(
                 encoder=settings.encoder,
                 temperature=temperature or "auto",
                 dry_run=dry_run,
-                progress=bars,
+                progress=line,
             )
         show(LoadOut.of(report), as_json, load_lines)
 
@@ -258,8 +258,8 @@ def reencode(name: str, encoder: str | None, home: str | None, as_json: bool) ->
     with _opened(_settings({"home": home}), as_json, write=True) as catalog:
         from .outgoing import DatasetOut
 
-        with Bars() as bars:
-            catalog[name].reencode(encoder, progress=bars)
+        with ProgressLine() as line:
+            catalog[name].reencode(encoder, progress=line)
         found = DatasetOut.of(catalog[name].describe())
         show(found, as_json, lambda _: iter([f"{name} is encoded by {found.encoder}"]))
 
