@@ -28,6 +28,7 @@ class ProgressLine:
         self._clock = clock
         self._live = sys.stderr.isatty()
         self._last: Progress | None = None
+        self._drawn: Progress | None = None
         self._shown = clock()
 
     def __enter__(self) -> ProgressLine:
@@ -48,7 +49,8 @@ class ProgressLine:
     def _end(self) -> None:
         """Leave the last line of a phase standing."""
         if self._last is not None:
-            self._show()
+            if self._drawn is not self._last:
+                self._show()
             if self._live:
                 click.echo(err=True)
             self._last = None
@@ -57,7 +59,7 @@ class ProgressLine:
         assert self._last is not None
         line = progress_line(self._last)
         click.echo(f"\r{line}\x1b[K" if self._live else line, err=True, nl=not self._live)
-        self._shown = self._clock()
+        self._drawn, self._shown = self._last, self._clock()
 
 
 def progress_line(progress: Progress) -> str:

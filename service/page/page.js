@@ -19,7 +19,7 @@ const TEXTS = {
     starting: "Starting: the encoder is being opened…", empty: "There are no datasets yet: load a table of your own.",
     unreachable: "The service does not answer.", sending: "Sending…", queued: "Waiting its turn…",
     reading: "Reading", encoding: "Encoding", writing: "Writing", left: "{0} left", loaded: "{0} entries loaded.",
-    cancelled: "Cancelled; nothing was kept.", noValue: "no value", steps: "Every step, with its numbers (JSON)",
+    cancelled: "Cancelled; nothing was loaded.", noValue: "no value", steps: "Every step, with its numbers (JSON)",
   },
   es: {
     tagline: "Un diccionario que responde por el significado.",
@@ -38,7 +38,7 @@ const TEXTS = {
     starting: "Arrancando: se está abriendo el codificador…", empty: "Aún no hay datos: carga una tabla tuya.",
     unreachable: "El servicio no responde.", sending: "Enviando…", queued: "Esperando turno…",
     reading: "Leyendo", encoding: "Codificando", writing: "Escribiendo", left: "quedan {0}", loaded: "{0} entradas cargadas.",
-    cancelled: "Cancelado; no se ha guardado nada.", noValue: "sin valor", steps: "Cada paso, con sus números (JSON)",
+    cancelled: "Cancelado; no se ha cargado nada.", noValue: "sin valor", steps: "Cada paso, con sus números (JSON)",
   },
 };
 const EXAMPLES = {
