@@ -100,6 +100,8 @@ CREATE INDEX deletions_changed ON deletions (dataset, changed);
 }
 
 
+# Made once: json.dumps with options makes an encoder at each call, and a load calls it by the row.
+_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 CHANGED = "changed = (SELECT version FROM datasets WHERE id = dataset)"
 
 
@@ -459,7 +461,7 @@ def _blob(vector: Rows) -> bytes:
 
 
 def _json(values: Sequence[Value]) -> str:
-    return json.dumps(list(values), ensure_ascii=False, allow_nan=False)
+    return _ENCODE(values)
 
 
 def _values(text: str) -> tuple[Value, ...]:
