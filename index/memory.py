@@ -21,8 +21,8 @@ from index.snapshot import BLOCK
 ENTRY = 250
 # A label: a code in two arrays. A text: the object, its place in the list and in the dictionary.
 LABEL, TEXT = 8, 180
-ALWAYS = 2**25  # bytes of buffers, whatever the load's size
-SMALL = 2**27  # bytes: a load below this is not worth asking the system
+ALWAYS = 160 * 10**6  # bytes of the encoder's buffers and of fitting τ, as bench/load measured
+SMALL = 2**28  # bytes: a load below this is not worth asking the system
 GB = 10**9
 
 

@@ -26,7 +26,7 @@ from index.store import Store
 from tests.service.running import PATIENCE, ROOT, Service, environment
 
 CSV = LoadOptions(format="csv")
-KEYS = 2000
+KEYS = 3000
 SLACK = 0.02  # the built-in encoder's int8 products move by that with a text's batch
 
 
@@ -63,7 +63,7 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict
 
 
 def wait_for_some(home: Path) -> None:
-    """Wait until two chunks and more are on disk."""
+    """Wait until two chunks' worth and more is on disk."""
     deadline = time.monotonic() + PATIENCE
     while kept_bytes(home) < 2 * CHUNK * 4 * 384:
         assert time.monotonic() < deadline
