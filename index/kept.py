@@ -178,14 +178,18 @@ class KeptVectors:
         texts = [text for each, _ in self._waiting for text in each]
         rows = np.concatenate([each for _, each in self._waiting]).astype("<f4")
         self._waiting.clear()
-        names, content = self._names(texts).tobytes(), rows.tobytes()
-        seals = _seal(_numbers(len(texts), self._dimension), names), _seal(content)
         try:
-            head = HEAD.pack(MAGIC, len(texts), self._dimension, *seals)
-            self._append(head + names + content)
+            for start in range(0, len(texts), CHUNK):  # a kill in the middle costs one chunk
+                if self._folder is not None:
+                    self._append(self._chunk(texts[start : start + CHUNK], rows[start:][:CHUNK]))
         except OSError:
             self._stop()
         self._last = self._clock()
+
+    def _chunk(self, texts: Sequence[str], rows: Rows) -> bytes:
+        names, content = self._names(texts).tobytes(), rows.tobytes()
+        seals = _seal(_numbers(len(texts), self._dimension), names), _seal(content)
+        return HEAD.pack(MAGIC, len(texts), self._dimension, *seals) + names + content
 
     def _append(self, chunk: bytes) -> None:
         assert self._folder is not None
