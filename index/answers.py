@@ -181,11 +181,13 @@ class Description:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a long work is; ``total`` is None while it is unknown."""
+    """How far a long work is; ``total``, rate and time are None while they are unknown."""
 
     phase: Literal["reading", "encoding", "writing"]
     done: int
     total: int | None
+    rate: float | None = None  # texts encoded a second
+    seconds_left: float | None = None  # of this phase
 
 
 @dataclass(frozen=True)
@@ -204,3 +206,5 @@ class LoadReport:
     preview: tuple[tuple[str, dict[str, Value]], ...]  # the first five entries, as typed
     dry_run: bool = False
     detected: dict[str, str] | None = None  # delimiter, header, encoding of text formats
+    embedded: int = 0  # texts that were encoded
+    reused: int = 0  # texts whose vectors were there, from a dataset or a load that was cut short

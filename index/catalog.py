@@ -9,16 +9,20 @@ from typing import Any, Literal
 
 from index import generation
 from index.answers import Column, LoadReport
+from index.embedding import Embedding
 from index.encoders import check_spec, open_encoder
 from index.errors import DatasetExists, Fault, InvalidRequest, UnknownDataset
+from index.kept import prune
 from index.loading import LoadOptions, read_table
+from index.memory import check_fits
 from index.naming import check_name
+from index.pace import Report
 from index.snapshot import Snapshot
 from index.softdict import SoftDict, load_report
 from index.store import Store
 from index.temperature import Temperature, parse_temperature
 from index.values import check_columns
-from index.writing import Report, prepare
+from index.writing import prepare
 
 IfExists = Literal["error", "replace", "append"]
 
@@ -47,6 +51,7 @@ class Catalog(Mapping[str, SoftDict]):
         """
         store = Store(Path(home), read_only=read_only)
         if not read_only:
+            prune(Path(home))
             generation.tidy(Path(home), [record.id for record in store.records()])
         return cls(store)
 
@@ -140,6 +145,8 @@ class Catalog(Mapping[str, SoftDict]):
             If the file will not do.
         DatasetExists
             If the name is taken, under ``if_exists="error"``.
+        NotEnoughMemory
+            If it would not fit in memory, before anything is encoded.
         """
         check_name(name)
         check_spec(encoder)
@@ -154,25 +161,34 @@ class Catalog(Mapping[str, SoftDict]):
             source, options or LoadOptions(), filename=filename, progress=progress
         ) as table:
             if dry_run:
-                return load_report(name, table, dry_run=True)
+                return load_report(name, table)
+            worker = open_encoder(encoder)
+            check_fits(table.entries, worker.dimension, table.columns, table.characters)
             empty = Snapshot.empty(table.columns)
-            changes = prepare(
-                empty, table, lambda: open_encoder(encoder), total=table.entries, progress=progress
-            )
-            with self._changing, self._store.transaction() as store:
-                if if_exists == "replace" and name in self:
-                    store.delete_dataset(self[name].id)
-                record = store.create(
-                    name,
-                    key_column=table.key_column,
-                    columns=table.columns,
-                    encoder=encoder,
-                    temperature=str(setting),
+            with Embedding(self._store) as embedding:
+                changes = prepare(
+                    empty,
+                    table,
+                    lambda: worker,
+                    embedding=embedding,
+                    total=table.entries,
+                    progress=progress,
                 )
-                dataset = SoftDict.stored(store, record)
-                dataset.apply(empty, changes, progress=progress)
-                store.after_commit(lambda: self._publish(dataset))
-            return load_report(name, table)
+                with self._changing, self._store.transaction() as store:
+                    if if_exists == "replace" and name in self:
+                        store.delete_dataset(self[name].id)
+                    record = store.create(
+                        name,
+                        key_column=table.key_column,
+                        columns=table.columns,
+                        encoder=encoder,
+                        temperature=str(setting),
+                    )
+                    dataset = SoftDict.stored(store, record)
+                    dataset.apply(empty, changes, progress=progress)
+                    store.after_commit(lambda: self._publish(dataset))
+                embedding.done()
+            return load_report(name, table, changes)
 
     def delete(self, name: str) -> None:
         """Remove a dataset with all it holds."""

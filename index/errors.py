@@ -9,6 +9,7 @@ SoftDictError
 ├── WrongValue                a value that its column's type cannot hold
 ├── UnreadableSource          a file that cannot be read as a table
 │   └── BadRows               rows that cannot be loaded, with their lines
+├── NotEnoughMemory           a load that would not fit in memory
 ├── EncoderUnavailable        an encoder that cannot be opened here
 ├── EncoderMismatch           the dataset's vectors came from another encoder
 ├── StoreLocked               another process has the folder open for writing
@@ -108,6 +109,17 @@ class BadRows(UnreadableSource):
         shown = "; ".join(f"line {row.line}: {row.reason}" for row in self.rows[:5])
         more = f" (and {total - 5} more)" if total > 5 else ""
         super().__init__(f"{shown}{more}. Correct them, or load with on_error=skip")
+
+
+class NotEnoughMemory(SoftDictError):
+    """A load that would not fit in memory. Nothing was encoded; the message says what would fit."""
+
+    def __init__(self, needed: int, available: int, advice: str) -> None:
+        self.needed, self.available, self.advice = needed, available, advice  # bytes, what to do
+        super().__init__(
+            f"this load needs about {needed / 1e9:.1f} GB of memory, and "
+            f"{available / 1e9:.1f} GB are free; {advice}"
+        )
 
 
 class EncoderUnavailable(SoftDictError):

@@ -41,12 +41,14 @@ from index.answers import (
     Value,
 )
 from index.comparing import blend_by_hand, compared
+from index.embedding import Embedding
 from index.encoders import Encoder, EncoderWorker, check_spec, open_encoder
 from index.errors import (
     EncoderMismatch,
     EncoderUnavailable,
     Fault,
     InvalidRequest,
+    NotEnoughMemory,
     UnknownEntry,
 )
 from index.fitting import due, fit_snapshot
@@ -59,7 +61,9 @@ from index.loading import (
     read_table,
     write_table,
 )
+from index.memory import check_fits
 from index.naming import LONGEST_KEY, check_name
+from index.pace import Pace, Report
 from index.rebuilding import Rebuilder, is_due, laid_on, sketched_block
 from index.sketch import Cancelled
 from index.snapshot import BLOCK, Place, Snapshot
@@ -67,7 +71,7 @@ from index.store import Record, Store, StoredEntry
 from index.temperature import Temperature, parse_temperature
 from index.values import check_columns, missing
 from index.vectors import VectorBlock
-from index.writing import Changes, Report, Row, encoding_progress, prepare
+from index.writing import Changes, Row, prepare
 
 
 class SoftDict(MutableMapping[str, Any]):
@@ -348,6 +352,8 @@ class SoftDict(MutableMapping[str, Any]):
         ------
         UnreadableSource, BadRows, InvalidRequest
             If the file will not do; then nothing is changed.
+        NotEnoughMemory
+            If its new entries would not fit, before anything is encoded.
         """
         with read_table(
             source,
@@ -358,13 +364,14 @@ class SoftDict(MutableMapping[str, Any]):
         ) as table:
             with self._writing:
                 snapshot = self._ready_for(lambda: table.columns)
+                self._check_fits(snapshot, table)
                 names = [column.name for column in table.columns]
                 rows = (
                     (key, _row(dict(zip(names, row, strict=True)), snapshot, key))
                     for key, row in table
                 )
-                self._write(snapshot, rows, total=table.entries, progress=progress)
-            return load_report(self.name, table)
+                changes = self._write(snapshot, rows, total=table.entries, progress=progress)
+            return load_report(self.name, table, changes)
 
     def export(self, format: str) -> Iterator[bytes]:
         """Write the entries as ``csv``, ``jsonl`` or ``parquet``, piece by piece."""
@@ -515,11 +522,14 @@ class SoftDict(MutableMapping[str, Any]):
         with self._writing:
             snapshot = self._snapshot
             vectors: list[VectorBlock] = []
-            done = 0
+            pace = Pace(progress, snapshot.rows)
             for block in snapshot.blocks:
-                tell = encoding_progress(progress, done, snapshot.rows)
-                vectors.append(VectorBlock(worker.encode(block.keys, progress=tell)))
-                done += len(block)
+                rows = np.empty((len(block), worker.dimension), np.float32)
+                pace.begin(len(block))
+                for places, part in worker.batches(block.keys):
+                    rows[places] = part
+                    pace.encoded(len(places))
+                vectors.append(VectorBlock(rows))
             with self._change() as store:
                 for block, made in zip(snapshot.blocks, vectors, strict=True):
                     store.update_vectors(zip(block.ids.tolist(), made.rows, strict=True))
@@ -604,13 +614,24 @@ class SoftDict(MutableMapping[str, Any]):
                 lambda: infer_columns(_by_column(value) for value in given.values())
             )
             rows = [(key, _row(value, snapshot, key)) for key, value in given.items()]
-            return self._write(snapshot, rows, total=len(rows))
+            return self._write(snapshot, rows, total=len(rows)).added
 
     def _ready_for(self, columns: Callable[[], Sequence[Column]]) -> Snapshot:
         """Give the snapshot to write to: the first entries of all bring the columns."""
         if self.columns or len(self):
             return self._snapshot
         return Snapshot.empty(columns())
+
+    def _check_fits(self, snapshot: Snapshot, table: Table) -> None:
+        dimension = self._record.dimension or self.encoder.dimension
+        size = (dimension, table.columns, table.characters)
+        try:
+            check_fits(table.entries, *size)
+        except NotEnoughMemory:  # unless most keys are there: finding that out takes a pass
+            new = sum(snapshot.find(key) is None for key, _ in table) if len(snapshot) else None
+            if new is None or new == table.entries:
+                raise
+            check_fits(new, *size)
 
     def _write(
         self,
@@ -619,11 +640,20 @@ class SoftDict(MutableMapping[str, Any]):
         *,
         total: int,
         progress: Report | None = None,
-    ) -> int:
-        """Put rows of distinct keys, all or none, and return how many keys are new."""
-        changes = prepare(snapshot, rows, lambda: self.encoder, total=total, progress=progress)
-        self.apply(snapshot, changes, progress=progress)
-        return changes.added
+    ) -> Changes:
+        """Put rows of distinct keys, all or none, and return what changed."""
+        with Embedding(self._store) as embedding:
+            changes = prepare(
+                snapshot,
+                rows,
+                lambda: self.encoder,
+                embedding=embedding,
+                total=total,
+                progress=progress,
+            )
+            self.apply(snapshot, changes, progress=progress)
+            embedding.done()
+        return changes
 
     def apply(
         self, snapshot: Snapshot, changes: Changes, *, progress: Report | None = None
@@ -726,8 +756,8 @@ def _by_column(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {"value": value}
 
 
-def load_report(dataset: str, table: Table, *, dry_run: bool = False) -> LoadReport:
-    """Say what a load of a table did, or would do."""
+def load_report(dataset: str, table: Table, changes: Changes | None = None) -> LoadReport:
+    """Say what a load of a table did, or, without changes, what it would do."""
     names = [column.name for column in table.columns]
     return LoadReport(
         dataset=dataset,
@@ -735,7 +765,7 @@ def load_report(dataset: str, table: Table, *, dry_run: bool = False) -> LoadRep
         key_column=table.key_column,
         columns=table.columns,
         rows=table.rows,
-        loaded=0 if dry_run else table.entries,
+        loaded=0 if changes is None else table.entries,
         duplicates=table.duplicates,
         bad_rows=tuple((row.line, row.reason) for row in table.bad_rows),
         bad_row_count=table.bad_row_count,
@@ -743,6 +773,8 @@ def load_report(dataset: str, table: Table, *, dry_run: bool = False) -> LoadRep
             (key, dict(zip(names, values, strict=True)))
             for key, values in itertools.islice(table, 5)
         ),
-        dry_run=dry_run,
+        dry_run=changes is None,
         detected=table.detected,
+        embedded=0 if changes is None else changes.embedded,
+        reused=0 if changes is None else changes.reused,
     )

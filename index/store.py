@@ -35,6 +35,7 @@ Rows = NDArray[np.float32]
 FILE = "softdict.db"
 APPLICATION = 0x736F6664  # "sofd", in the file's header: this database is ours
 SCHEMA_VERSION = 2
+LOOKED_THROUGH = 16  # datasets that are searched for vectors to use again
 JOURNAL = 2**26  # bytes that the write-ahead log may keep after a large load
 
 SCHEMA = """
@@ -99,6 +100,8 @@ CREATE INDEX deletions_changed ON deletions (dataset, changed);
 }
 
 
+# Made once: json.dumps with options makes an encoder at each call, and a load calls it by the row.
+_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 CHANGED = "changed = (SELECT version FROM datasets WHERE id = dataset)"
 
 
@@ -244,6 +247,29 @@ class Store:
             )
             return [entry for (entry,) in rows]
 
+    def vectors(self, identity: str, texts: Sequence[str]) -> Iterator[tuple[str, Rows]]:
+        """Give the vectors that entries of these texts have under an encoder.
+
+        The datasets that changed last are asked, up to ``LOOKED_THROUGH`` of them: a look costs
+        microseconds a text, which is little beside encoding it.
+        """
+        with self._lock:
+            datasets = self._connection.execute(
+                "SELECT id FROM datasets WHERE encoder_identity = ? ORDER BY modified DESC LIMIT ?",
+                (identity, LOOKED_THROUGH),
+            ).fetchall()
+        for (dataset,) in datasets:
+            for start in range(0, len(texts), 4096):
+                asked = json.dumps(texts[start : start + 4096])
+                with self._lock:
+                    found = self._connection.execute(
+                        "SELECT key, vector FROM entries WHERE dataset = ?"
+                        " AND key IN (SELECT value FROM json_each(?))",
+                        (dataset, asked),
+                    ).fetchall()
+                for key, vector in found:
+                    yield key, np.frombuffer(vector, "<f4")
+
     # Writing
 
     @contextmanager
@@ -347,18 +373,25 @@ class Store:
         entries: Iterable[tuple[str, Sequence[Value], Rows]],
     ) -> tuple[list[int], float]:
         """Add new entries in order; give their ids and their time of arrival."""
-        ids = []
         arrived = time.time()
         with self.transaction():
             version = self.record(dataset).version
-            for key, values, vector in entries:
-                cursor = self._connection.execute(
-                    "INSERT INTO entries (dataset, key, arrived, value, vector, changed)"
-                    " VALUES (?, ?, ?, ?, ?, ?)",
-                    (dataset, key, arrived, _json(values), _blob(vector), version),
-                )
-                ids.append(int(cursor.lastrowid or 0))
-        return ids, arrived
+            first = self._next_entry()
+            cursor = self._connection.executemany(
+                "INSERT INTO entries (id, dataset, key, arrived, value, vector, changed)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    (first + place, dataset, key, arrived, _json(values), _blob(vector), version)
+                    for place, (key, values, vector) in enumerate(entries)
+                ),
+            )
+            return list(range(first, first + cursor.rowcount)), arrived
+
+    def _next_entry(self) -> int:
+        """Give the id that AUTOINCREMENT would: in a transaction, nobody else takes it."""
+        query = "SELECT seq FROM sqlite_sequence WHERE name = 'entries'"
+        last = self._connection.execute(query).fetchone()
+        return 1 if last is None else int(last[0]) + 1
 
     def update_values(self, changes: Iterable[tuple[int, Sequence[Value]]]) -> None:
         """Give entries other values."""
@@ -453,7 +486,7 @@ def _blob(vector: Rows) -> bytes:
 
 
 def _json(values: Sequence[Value]) -> str:
-    return json.dumps(list(values), ensure_ascii=False, allow_nan=False)
+    return _ENCODE(values)
 
 
 def _values(text: str) -> tuple[Value, ...]:

@@ -10,12 +10,13 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from index.answers import Progress, Value
+from index.answers import Value
+from index.embedding import Embedding
 from index.encoders import EncoderWorker
+from index.pace import Pace, Report
 from index.snapshot import BLOCK, Block, Place, Snapshot
 from index.vectors import VectorBlock
 
-Report = Callable[[Progress], None]
 Row = tuple[str, tuple[Value, ...]]
 
 
@@ -25,6 +26,8 @@ class Changes:
 
     fresh: list[Block] = field(default_factory=list)
     updates: dict[Place, tuple[Value, ...]] = field(default_factory=dict)
+    embedded: int = 0  # texts that were encoded
+    reused: int = 0  # texts whose vectors were there
 
     @property
     def added(self) -> int:
@@ -36,6 +39,7 @@ def prepare(
     rows: Iterable[Row],
     encoder: Callable[[], EncoderWorker],
     *,
+    embedding: Embedding,
     total: int,
     progress: Report | None = None,
 ) -> Changes:
@@ -46,7 +50,7 @@ def prepare(
     """
     changes = Changes()
     pending = iter(rows)
-    done = 0
+    pace = Pace(progress, total)
     while batch := list(itertools.islice(pending, BLOCK)):
         new: list[Row] = []
         for key, values in batch:
@@ -55,30 +59,16 @@ def prepare(
                 new.append((key, values))
             else:
                 changes.updates[place] = values
+        pace.skip(len(batch) - len(new))
         if new:
-            tell = encoding_progress(progress, done, total)
-            changes.fresh.append(_block(snapshot, new, encoder(), tell))
-        done += len(batch)
+            vectors = VectorBlock(embedding.encode([key for key, _ in new], encoder(), pace))
+            changes.fresh.append(_block(snapshot, new, vectors))
+    changes.embedded, changes.reused = embedding.embedded, embedding.reused
     return changes
 
 
-def _block(
-    snapshot: Snapshot,
-    rows: Sequence[Row],
-    encoder: EncoderWorker,
-    progress: Callable[[int], None] | None,
-) -> Block:
+def _block(snapshot: Snapshot, rows: Sequence[Row], vectors: VectorBlock) -> Block:
     """Make a block of new entries; the transaction will fill in ids and arrival."""
+    blank = [0] * len(rows)
     keys = [key for key, _ in rows]
-    vectors = VectorBlock(encoder.encode(keys, progress=progress))
-    blank = [0] * len(keys)
     return snapshot.block(blank, keys, blank, vectors, [values for _, values in rows])
-
-
-def encoding_progress(
-    progress: Report | None, done: int, total: int
-) -> Callable[[int], None] | None:
-    """Turn a batch's count of encoded texts into the whole work's progress."""
-    if progress is None:
-        return None
-    return lambda count: progress(Progress("encoding", done + count, total))

@@ -18,7 +18,7 @@ import click
 
 from . import __version__
 from .printed import (
-    Bars,
+    ProgressLine,
     answer_lines,
     blend_lines,
     column_text,
@@ -150,7 +150,7 @@ def load(
         options = LoadOptions(
             columns=types, max_rows=settings.max_rows, max_key_length=settings.max_key, **given
         )
-        with Bars() as bars:
+        with ProgressLine() as line:
             report = catalog.load(
                 name,
                 file,
@@ -159,7 +159,7 @@ def load(
                 encoder=settings.encoder,
                 temperature=temperature or "auto",
                 dry_run=dry_run,
-                progress=bars,
+                progress=line,
             )
         show(LoadOut.of(report), as_json, load_lines)
 
@@ -279,8 +279,8 @@ def reencode(name: str, encoder: str | None, home: str | None, as_json: bool) ->
     with _opened(_settings({"home": home}), as_json, write=True) as catalog:
         from .outgoing import DatasetOut
 
-        with Bars() as bars:
-            catalog[name].reencode(encoder, progress=bars)
+        with ProgressLine() as line:
+            catalog[name].reencode(encoder, progress=line)
         found = DatasetOut.of(catalog[name].describe())
         show(found, as_json, lambda _: iter([f"{name} is encoded by {found.encoder}"]))
 

@@ -33,7 +33,7 @@ def datasets() -> DatasetsOut:
 
 @routes.post(
     "/datasets",
-    responses={200: LoadOut, 201: LoadOut, 202: JobOut, **said(409, 413, 415, 503)},
+    responses={200: LoadOut, 201: LoadOut, 202: JobOut, **said(409, 413, 415, 503, 507)},
     openapi_extensions={"requestBody": BODY},
 )
 def create(query: LoadQuery) -> tuple[LoadOut | JobOut, int, dict[str, str]]:

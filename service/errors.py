@@ -70,10 +70,10 @@ class JobFinished(ServiceError):
 
 
 class JobCancelled(ServiceError):
-    """The job was asked to stop, and stopped; nothing of it remains."""
+    """The job was asked to stop, and stopped; nothing of it was loaded."""
 
     def __init__(self) -> None:
-        super().__init__("the job was cancelled; nothing of it was kept")
+        super().__init__("the job was cancelled; nothing of it was loaded")
 
 
 class TooManyJobs(ServiceError):

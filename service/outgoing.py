@@ -286,6 +286,10 @@ class LoadOut(Out):
     preview: list[PreviewOut]
     dry_run: bool
     detected: dict[str, str] | None
+    embedded: int = Field(description="texts that were encoded")
+    reused: int = Field(
+        description="texts whose vectors were there, from a dataset or a load that was cut short"
+    )
 
     @classmethod
     def of(cls, report: LoadReport) -> LoadOut:
@@ -303,11 +307,13 @@ class LoadOut(Out):
 
 
 class ProgressOut(Out):
-    """How far a job is; ``total`` is null while it is unknown."""
+    """How far a job is; what is unknown is null."""
 
     phase: Literal["reading", "encoding", "writing"]
     done: int
     total: int | None
+    rate: float | None = Field(description="texts encoded a second, over the last half minute")
+    seconds_left: float | None = Field(description="until the phase is done")
 
 
 class JobOut(Out):

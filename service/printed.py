@@ -1,9 +1,11 @@
-"""What the command line prints: lines for people, JSON for programs, bars for long work."""
+"""What the command line prints: lines for people, JSON for programs, a line for long work."""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,16 +18,20 @@ if TYPE_CHECKING:
     from index.answers import Answer, Blend, Progress, Value
 
 BAR = 30  # characters
+REDRAWN, REPEATED = 0.1, 10.0  # seconds between two states of a line, and between two lines
 
 
-class Bars:
-    """A progress bar on stderr for each phase of a long work."""
+class ProgressLine:
+    """How far a long work is, on stderr: one line on a terminal, elsewhere a line now and then."""
 
-    def __init__(self) -> None:
-        self._phase: str | None = None
-        self._bar: Any = None
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._live = sys.stderr.isatty()
+        self._last: Progress | None = None
+        self._drawn: Progress | None = None
+        self._shown = clock()
 
-    def __enter__(self) -> Bars:
+    def __enter__(self) -> ProgressLine:
         return self
 
     def __exit__(
@@ -34,22 +40,50 @@ class Bars:
         self._end()
 
     def __call__(self, progress: Progress) -> None:
-        if progress.phase != self._phase:
+        if self._last is not None and progress.phase != self._last.phase:
             self._end()
-            self._phase = progress.phase
-            self._bar = click.progressbar(
-                length=progress.total or 0,
-                label=f"{progress.phase:9}",
-                file=sys.stderr,
-                show_pos=True,
-            )
-            self._bar.__enter__()
-        self._bar.length = progress.total or progress.done
-        self._bar.update(progress.done - self._bar.pos)
+        self._last = progress
+        if self._clock() - self._shown >= (REDRAWN if self._live else REPEATED):
+            self._show()
 
     def _end(self) -> None:
-        if self._bar is not None:
-            self._bar.__exit__(None, None, None)
+        """Leave the last line of a phase standing."""
+        if self._last is not None:
+            if self._drawn is not self._last:
+                self._show()
+            if self._live:
+                click.echo(err=True)
+            self._last = None
+
+    def _show(self) -> None:
+        assert self._last is not None
+        line = progress_line(self._last)
+        click.echo(f"\r{line}\x1b[K" if self._live else line, err=True, nl=not self._live)
+        self._drawn, self._shown = self._last, self._clock()
+
+
+def progress_line(progress: Progress) -> str:
+    """Say how far a work is: encoding 123,456 of 1,000,000 · 2,410/s · 6 min left."""
+    line = f"{progress.phase} {progress.done:,}"
+    if progress.total is not None:
+        line += f" of {progress.total:,}"
+    if progress.rate is not None:
+        line += f" · {_rate(progress.rate)}/s"
+    if progress.seconds_left is not None and progress.done != progress.total:
+        line += f" · {duration(progress.seconds_left)} left"
+    return line
+
+
+def duration(seconds: float) -> str:
+    """Say a time in the unit that fits it."""
+    if seconds < 60:
+        return f"{math.ceil(seconds)} s"
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
 
 
 def show(shown: BaseModel, as_json: bool, lines: Callable[[Any], Iterator[str]]) -> None:
@@ -68,6 +102,9 @@ def load_lines(report: Any) -> Iterator[str]:
     done = "would load" if report.dry_run else "loaded"
     yield f"{report.dataset}: {done} {report.loaded or report.rows:,} entries ({report.format})"
     yield f"  {report.key_column} → " + ", ".join(map(column_text, report.columns))
+    if report.reused:
+        texts = report.reused + report.embedded
+        yield f"  {report.reused:,} of {texts:,} vectors were there already"
     for name, value in (report.detected or {}).items():
         yield f"  {name}: {value}"
     for entry in report.preview:

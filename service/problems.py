@@ -73,6 +73,9 @@ TABLE = (
     ),
     ProblemType(index_errors.BadRows, 422, "bad-rows", "Some rows cannot be loaded"),
     ProblemType(
+        index_errors.NotEnoughMemory, 507, "not-enough-memory", "The load would not fit in memory"
+    ),
+    ProblemType(
         index_errors.EncoderUnavailable, 503, "encoder-unavailable", "The encoder cannot be opened"
     ),
     ProblemType(

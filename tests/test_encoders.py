@@ -200,3 +200,41 @@ def test_vectors_of_another_encoder_are_refused_with_the_command_that_helps(tmp_
     with SoftDict.open(tmp_path) as d:
         assert d.search("a").matches[0].score == pytest.approx(1, abs=1e-6)
         assert d.describe().encoder == "random:2"
+
+
+class Stepper(Recorder):
+    """A recorder that works in steps of ten texts, each of a hundredth of a second."""
+
+    def steps(self, texts, *, kind="passage"):
+        for start in range(0, len(texts), 10):
+            places = list(range(start, min(start + 10, len(texts))))
+            time.sleep(0.01)
+            yield places, self.encode([texts[place] for place in places], kind=kind)
+
+
+def test_a_query_is_answered_between_two_steps_of_bulk_work():
+    stepper = Stepper()
+    worker = EncoderWorker(stepper)
+    texts = [f"text {number}" for number in range(900)]
+    rows: list[np.ndarray] = []
+    bulk = threading.Thread(target=lambda: rows.append(worker.encode(texts)))
+    bulk.start()
+    while not stepper.batches:
+        time.sleep(0.001)
+
+    asked = [worker.encode_query(f"query {number}") for number in range(3)]
+    before = len(stepper.batches)
+    bulk.join()
+
+    assert before < 60 and len(stepper.batches) == 93
+    for number, row in enumerate(asked):
+        assert np.allclose(row, expected(f"query {number}"), atol=1e-6)
+    assert np.allclose(rows[0], [expected(text) for text in texts], atol=1e-6)
+
+
+def test_a_fault_in_a_step_reaches_the_one_who_asked():
+    worker = EncoderWorker(Stepper())
+    with pytest.raises(RuntimeError, match="poison"):
+        worker.encode(["a", "poison", "b"])
+
+    assert np.allclose(worker.encode(["fine"])[0], expected("fine"), atol=1e-6)

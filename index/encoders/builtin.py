@@ -79,10 +79,17 @@ class BuiltinEncoder:
     ) -> NDArray[np.float32]:
         """Give the (n, d) unit rows of n texts; ``kind`` changes nothing here."""
         rows = np.empty((len(texts), self.dimension), np.float32)
+        for batch, made in self.steps(texts, kind=kind):
+            rows[batch] = made
+        return rows
+
+    def steps(
+        self, texts: Sequence[str], *, kind: Literal["query", "passage"] = "passage"
+    ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
+        """Encode run by run of the body: give the places of each run's texts and their rows."""
         ids = self._ids(texts)
         for batch in _batches([len(each) for each in ids]):
-            rows[batch] = self._run([ids[place] for place in batch])
-        return rows
+            yield batch, self._run([ids[place] for place in batch])
 
     def tokens(self, text: str) -> list[str]:
         """Give the pieces the text is read in, without the marks around it."""

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 Rows = NDArray[np.float32]
 Kind = Literal["query", "passage"]  # some models put another prompt before each
+
+
+@runtime_checkable
+class Stepwise(Protocol):
+    """An encoder that can be given much at once, for others may have their turn between steps."""
+
+    def steps(
+        self, texts: Sequence[str], *, kind: Kind = "passage"
+    ) -> Iterator[tuple[list[int], Rows]]:
+        """Give places of texts and their rows, until there are all n."""
+        ...
 
 
 class Encoder(Protocol):

@@ -1,26 +1,32 @@
 """One thread runs the model for all: it batches what arrives together.
 
-Queries go before bulk work, and bulk work is cut into small batches, so that a search
-waits for one batch of a running load at most. A small cache remembers recent queries.
+Queries go before bulk work. An encoder that works in steps gets bulk work by the thousand
+texts, which fills its steps, and waiting queries are answered between two of them; another
+one gets small batches. So a search waits for one step, or batch, of a running load at most.
+A small cache remembers recent queries.
 """
 
 from __future__ import annotations
 
 import itertools
 import queue
+import random
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
 
-from index.encoders.protocol import Encoder, Kind, Rows
+from index.encoders.protocol import Encoder, Kind, Rows, Stepwise
 
 T = TypeVar("T")
 BATCH = 64  # texts in one run of the model: some tens of milliseconds
+BATCH_CHARACTERS = 4096  # padded ones, in a batch of bulk work: long texts take as long as short
+# The same for an encoder that works in steps; a query may wait for the reading of so much text.
+STEPPED, STEPPED_CHARACTERS = 1024, 40_000
 REMEMBERED = 4096  # queries
 
 
@@ -79,16 +85,29 @@ class EncoderWorker:
         work and reaches the caller.
         """
         rows = np.empty((len(texts), self.dimension), np.float32)
-        # Texts of like length share a batch, so that little of it is padding.
-        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
         done = 0
-        for batch in _batched(order, BATCH):
-            job = self._submit(1, [texts[place] for place in batch], kind)
-            rows[batch] = job.rows.result()
+        for batch, made in self.batches(texts, kind=kind):
+            rows[batch] = made
             done += len(batch)
             if progress is not None:
                 progress(done)
         return rows
+
+    def batches(
+        self, texts: Sequence[str], *, kind: Kind = "passage"
+    ) -> Iterator[tuple[list[int], Rows]]:
+        """Encode as bulk work, batch by batch: give the places of its texts and their rows.
+
+        Texts of like length share a batch, so that little of it is padding. The batches come in
+        a mixed order, so that the rate of the first ones says what the rest will take.
+        """
+        stepwise = isinstance(self._encoder, Stepwise)
+        most = (STEPPED, STEPPED_CHARACTERS) if stepwise else (BATCH, BATCH_CHARACTERS)
+        batches = _alike(texts, *most)
+        random.Random(0).shuffle(batches)
+        for batch in batches:
+            job = self._submit(1, [texts[place] for place in batch], kind)
+            yield batch, job.rows.result()
 
     def encode_query(self, text: str) -> Rows:
         """Give the (d,) row of one query, ahead of bulk work."""
@@ -118,23 +137,52 @@ class EncoderWorker:
 
     def _run(self) -> None:
         while True:
-            jobs = self._gather()
-            try:
-                texts = [text for job in jobs for text in job.texts]
-                with self._model_lock:
-                    rows = self._encoder.encode(texts, kind=jobs[0].kind)
-                start = 0
-                for job in jobs:
-                    job.rows.set_result(rows[start : start + len(job.texts)].copy())
-                    start += len(job.texts)
-            except BaseException as fault:  # whatever it is belongs to those who wait
-                for job in jobs:
-                    if not job.rows.done():
-                        job.rows.set_exception(fault)
+            self._serve(self._gather(self._jobs.get()))
 
-    def _gather(self) -> list[_Job]:
-        """Take the next job, and with it the queries that are waiting already."""
-        jobs = [self._jobs.get()]
+    def _serve(self, jobs: list[_Job]) -> None:
+        try:
+            if jobs[0].priority > 0 and isinstance(self._encoder, Stepwise):
+                jobs[0].rows.set_result(self._stepwise(self._encoder, jobs[0]))
+                return
+            texts = [text for job in jobs for text in job.texts]
+            with self._model_lock:
+                rows = self._encoder.encode(texts, kind=jobs[0].kind)
+            start = 0
+            for job in jobs:
+                job.rows.set_result(rows[start : start + len(job.texts)].copy())
+                start += len(job.texts)
+        except BaseException as fault:  # whatever it is belongs to those who wait
+            for job in jobs:
+                if not job.rows.done():
+                    job.rows.set_exception(fault)
+
+    def _stepwise(self, encoder: Stepwise, bulk: _Job) -> Rows:
+        """Do bulk work step by step, and between two steps the queries that came meanwhile."""
+        rows = np.empty((len(bulk.texts), self.dimension), np.float32)
+        steps = iter(encoder.steps(bulk.texts, kind=bulk.kind))
+        while True:
+            with self._model_lock:
+                step = next(steps, None)
+            if step is None:
+                return rows
+            places, made = step
+            rows[places] = made
+            while (query := self._waiting_query()) is not None:
+                self._serve(self._gather(query))
+
+    def _waiting_query(self) -> _Job | None:
+        try:
+            job = self._jobs.get_nowait()
+        except queue.Empty:
+            return None
+        if job.priority == 0:
+            return job
+        self._jobs.put(job)
+        return None
+
+    def _gather(self, first: _Job) -> list[_Job]:
+        """Take with a job, if it is a query, those that are waiting already."""
+        jobs = [first]
         count = len(jobs[0].texts)
         while jobs[0].priority == 0 and count < BATCH:
             try:
@@ -147,6 +195,19 @@ class EncoderWorker:
             jobs.append(job)
             count += len(job.texts)
         return jobs
+
+
+def _alike(texts: Sequence[str], most: int, characters: int) -> list[list[int]]:
+    """Split places into batches of texts of like length, of so many texts and characters."""
+    batches: list[list[int]] = []
+    batch: list[int] = []
+    for place in sorted(range(len(texts)), key=lambda place: len(texts[place])):
+        size = (len(batch) + 1) * len(texts[place])
+        if batch and (len(batch) == most or size > characters):
+            batches.append(batch)
+            batch = []
+        batch.append(place)
+    return [*batches, batch] if batch else batches
 
 
 def _batched(items: Sequence[T], size: int) -> list[list[T]]:

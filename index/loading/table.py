@@ -42,6 +42,8 @@ class Table:
         Every row that was read is an entry, a duplicate merged into one, or bad.
     bad_rows : tuple of BadRow
         The first hundred.
+    characters : int
+        Of the keys and texts that the entries hold.
     detected : dict
         What was found out about a text format: delimiter, header, encoding, decimal.
     """
@@ -65,7 +67,7 @@ class Table:
         self.detected = dict(self._reader.detected)
         if self._layout.decimal:
             self.detected["decimal"] = self._layout.decimal
-        self.entries = self.duplicates = self.bad_row_count = 0
+        self.entries = self.duplicates = self.bad_row_count = self.characters = 0
         self.bad_rows: tuple[BadRow, ...] = ()
         self._repeated: set[str | bytes] = set()
         self._merged: dict[str | bytes, Merge] | None = None
@@ -96,7 +98,8 @@ class Table:
         options = self._options
         bad: list[BadRow] = []
         firsts: dict[str | bytes, int] = {}
-        for done, (row, key, _, fault) in enumerate(self._typed(), 1):
+        texts = [place for place, column in enumerate(self.columns) if column.type == "text"]
+        for done, (row, key, values, fault) in enumerate(self._typed(), 1):
             identity = _identity(key)
             if fault is None and identity in firsts:
                 self._repeated.add(identity)
@@ -106,6 +109,9 @@ class Table:
                     self.duplicates += 1
             elif fault is None:
                 firsts[identity] = row.entry or row.line
+                self.characters += len(key)
+                for place in texts:
+                    self.characters += len(str(values[place] or ""))
             if fault is not None:
                 self.bad_row_count += 1
                 if len(bad) < BAD_ROWS_KEPT:

@@ -20,8 +20,8 @@ const TEXTS = {
     formula: "weights = softmax(q Kᵀ / τ), answer = weights · V. Everything is computed on this machine.",
     starting: "Starting: the encoder is being opened…", empty: "There are no datasets yet: load a table of your own.",
     unreachable: "The service does not answer.", sending: "Sending…", queued: "Waiting its turn…",
-    reading: "Reading", encoding: "Encoding", writing: "Writing", loaded: "{0} entries loaded.",
-    cancelled: "Cancelled; nothing was kept.", noValue: "no value", steps: "Every step, with its numbers (JSON)",
+    reading: "Reading", encoding: "Encoding", writing: "Writing", left: "{0} left", loaded: "{0} entries loaded.",
+    cancelled: "Cancelled; nothing was loaded.", noValue: "no value", steps: "Every step, with its numbers (JSON)",
   },
   es: {
     tagline: "Un diccionario que responde por el significado.",
@@ -41,8 +41,8 @@ const TEXTS = {
     formula: "pesos = softmax(q Kᵀ / τ), respuesta = pesos · V. Todo se calcula en esta máquina.",
     starting: "Arrancando: se está abriendo el codificador…", empty: "Aún no hay datos: carga una tabla tuya.",
     unreachable: "El servicio no responde.", sending: "Enviando…", queued: "Esperando turno…",
-    reading: "Leyendo", encoding: "Codificando", writing: "Escribiendo", loaded: "{0} entradas cargadas.",
-    cancelled: "Cancelado; no se ha guardado nada.", noValue: "sin valor", steps: "Cada paso, con sus números (JSON)",
+    reading: "Leyendo", encoding: "Codificando", writing: "Escribiendo", left: "quedan {0}", loaded: "{0} entradas cargadas.",
+    cancelled: "Cancelado; no se ha cargado nada.", noValue: "sin valor", steps: "Cada paso, con sus números (JSON)",
   },
 };
 const EXAMPLES = {
@@ -64,6 +64,12 @@ let job = null; // the id of the load under way
 
 const t = (name, ...parts) => parts.reduce((text, part, i) => text.replace(`{${i}}`, part), TEXTS[language][name]);
 const number = (value, digits = 4) => new Intl.NumberFormat(language, { maximumSignificantDigits: digits }).format(value);
+const unit = (value, name) => new Intl.NumberFormat(language, { style: "unit", unit: name, maximumFractionDigits: 0 }).format(value);
+const duration = (seconds) => {
+  if (seconds < 60) return unit(Math.ceil(seconds), "second");
+  const minutes = Math.ceil(seconds / 60);
+  return minutes < 90 ? unit(minutes, "minute") : `${unit(Math.floor(minutes / 60), "hour")} ${unit(minutes % 60, "minute")}`;
+};
 const fixed = (value) => new Intl.NumberFormat(language, { minimumFractionDigits: 2, maximumFractionDigits: 2 }).format(value);
 const share = (value) => new Intl.NumberFormat(language, { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 }).format(value);
 
@@ -383,7 +389,9 @@ async function finished(state) {
 function drawProgress({ progress }) {
   if (!progress) return tell(t("queued"));
   const total = progress.total === null ? "" : ` / ${number(progress.total, 9)}`;
-  tell(`${t(progress.phase)} ${number(progress.done, 9)}${total}`);
+  const rate = progress.rate === null ? "" : ` · ${number(progress.rate, 3)}/s`;
+  const left = progress.seconds_left === null ? "" : ` · ${t("left", duration(progress.seconds_left))}`;
+  tell(`${t(progress.phase)} ${number(progress.done, 9)}${total}${rate}${left}`);
   if (progress.total) $("progress").value = progress.done / progress.total;
   else $("progress").removeAttribute("value");
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -13,7 +14,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from index.answers import Progress
 from service.cli import main
+from service.printed import ProgressLine
 from service.settings import Settings
 from tests.service.conftest import COUNTRIES
 from tests.service.running import PATIENCE, ROOT, Service, environment
@@ -313,3 +316,40 @@ def test_a_reader_that_stops_reading_is_no_error(tmp_path: Path) -> None:
     )
 
     assert (shell.stdout, shell.stderr) == ("key,valor\n", "")
+
+
+class Screen(io.StringIO):
+    """A standard error that is a terminal, or is none."""
+
+    def __init__(self, live: bool) -> None:
+        super().__init__()
+        self.isatty = lambda: live  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_progress_is_one_line_on_a_terminal_and_few_lines_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, live: bool
+) -> None:
+    screen, now = Screen(live), 0.0
+    monkeypatch.setattr(sys, "stderr", screen)
+    with ProgressLine(clock=lambda: now) as line:
+        line(Progress("reading", 5000, 5000))
+        for done in range(0, 5001, 10):
+            now = done / 100  # 50 s in all
+            line(Progress("encoding", done, 5000, 100.0, (5000 - done) / 100))
+
+    said = screen.getvalue()
+    assert "encoding 5,000 of 5,000 · 100/s" in said
+    if live:
+        assert said.count("\n") == 2  # one for each phase
+        assert 300 < said.count("\rencoding ") < 510
+        assert "\rencoding 2,010 of 5,000 · 100/s · 30 s left\x1b[K" in said
+    else:
+        assert said.splitlines() == [
+            "reading 5,000 of 5,000",
+            "encoding 1,000 of 5,000 · 100/s · 40 s left",
+            "encoding 2,000 of 5,000 · 100/s · 30 s left",
+            "encoding 3,000 of 5,000 · 100/s · 20 s left",
+            "encoding 4,000 of 5,000 · 100/s · 10 s left",
+            "encoding 5,000 of 5,000 · 100/s",
+        ]

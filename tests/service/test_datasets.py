@@ -413,3 +413,16 @@ def test_an_attribute_that_is_none_is_refused(make: Make) -> None:
     assert make().faults("POST", "/datasets", **table) == {
         "attributes": "there is no column 'land'; there are: price, country"
     }
+
+
+def test_a_load_that_would_not_fit_in_memory_is_refused(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = make()
+    monkeypatch.setattr("index.memory.SMALL", 0)
+    monkeypatch.setattr("index.memory.available_memory", lambda: 10**6)
+    reply = client.post("/datasets", json={"name": "d", "entries": {"a": 1}})
+
+    assert (reply.status_code, reply.get_json()["type"]) == (507, "/problems/not-enough-memory")
+    assert "GB are free" in reply.get_json()["detail"]
+    assert client.get("/datasets").get_json() == {"datasets": []}

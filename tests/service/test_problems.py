@@ -53,7 +53,7 @@ ERRORS = [
     (library.StoreLocked(Path("var")), 503, "open for writing"),
     (library.ReadOnlyStore("read only"), 403, "read only"),
     (library.StoreCorrupt("of version 9"), 500, "of version 9"),
-    (own.JobCancelled(), 409, "nothing of it was kept"),
+    (own.JobCancelled(), 409, "nothing of it was loaded"),
 ]
 
 

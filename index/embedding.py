@@ -1,0 +1,81 @@
+"""Texts to vectors for one write: what is known is looked up, and only the rest is encoded.
+
+A text is known if the store holds its vector under the same encoder, in whichever dataset, or if
+a load that was not committed encoded it (``index.kept``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from index.encoders import EncoderWorker, Rows
+from index.kept import KeptVectors
+from index.pace import Pace
+from index.store import Store
+
+
+class Embedding:
+    """The vectors of one write. Call ``done`` once it is committed.
+
+    Attributes
+    ----------
+    embedded, reused : int
+        Texts that were encoded, and texts whose vectors were there.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept: KeptVectors | None = None
+        self.embedded = self.reused = 0
+
+    def encode(self, texts: Sequence[str], encoder: EncoderWorker, pace: Pace) -> Rows:
+        """Give the (n, d) rows of n distinct texts, in their order."""
+        if self._kept is None:
+            home = None if self._store.read_only else self._store.home
+            self._kept = KeptVectors(home, encoder.identity, encoder.dimension)
+        rows = np.empty((len(texts), encoder.dimension), np.float32)
+        unknown = self._look_up(texts, encoder, rows)
+        self.reused += len(texts) - len(unknown)
+        pace.skip(len(texts) - len(unknown))
+        pace.begin(len(unknown))
+        for batch, made in encoder.batches([texts[place] for place in unknown]):
+            places = [unknown[at] for at in batch]
+            rows[places] = made
+            self._kept.add([texts[place] for place in places], made)
+            self.embedded += len(places)
+            pace.encoded(len(places))
+        self._kept.flush()
+        return rows
+
+    def _look_up(self, texts: Sequence[str], encoder: EncoderWorker, rows: Rows) -> list[int]:
+        """Fill in the rows that are known, and give the places of the others."""
+        places = {text: place for place, text in enumerate(texts)}
+        for text, row in self._store.vectors(encoder.identity, texts):
+            if text in places and len(row) == encoder.dimension:
+                rows[places.pop(text)] = row
+        if self._kept is not None:
+            asked = list(places)
+            for at, row in self._kept.find(asked):
+                rows[places.pop(asked[at])] = row
+        return list(places.values())
+
+    def done(self) -> None:
+        """Drop what was kept for the case that this write is not committed."""
+        if self._kept is not None:
+            self._kept.done()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._kept is not None:
+            self._kept.close()

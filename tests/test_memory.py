@@ -1,0 +1,146 @@
+"""A load that would not fit is refused, with the figures and what would fit."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from index import Catalog, Column, LoadOptions
+from index.errors import NotEnoughMemory
+from index.memory import available_memory, check_fits
+
+GIB, GB = 2**30, 10**9
+NUMBER = (Column("value", "number"),)
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content)
+    return root
+
+
+def test_a_million_keys_need_their_vectors_and_about_half_as_much_again() -> None:
+    with pytest.raises(NotEnoughMemory) as refused:
+        check_fits(10**6, 384, NUMBER, 3 * 10**7, available=lambda: GB)
+
+    vectors = 10**6 * 384 * 4
+    assert 1.1 * vectors < refused.value.needed < 1.6 * vectors
+    assert refused.value.available == GB
+
+
+def test_the_rows_it_says_would_fit_do_and_a_few_more_do_not() -> None:
+    with pytest.raises(NotEnoughMemory, match="needs about 2") as refused:
+        check_fits(10**6, 384, NUMBER, 3 * 10**7, available=lambda: GB)
+    said = re.search(
+        r"load at most ([\d,]+) rows, or load where ([\d.]+) GB are free", str(refused.value)
+    )
+    assert said
+    rows = int(said[1].replace(",", ""))
+
+    check_fits(rows, 384, NUMBER, 30 * rows, available=lambda: GB)
+    with pytest.raises(NotEnoughMemory):
+        check_fits(round(1.1 * rows), 384, NUMBER, 33 * rows, available=lambda: GB)
+    enough = round((float(said[2]) + 0.05) * GB)
+    check_fits(10**6, 384, NUMBER, 3 * 10**7, available=lambda: enough)
+
+
+def test_a_small_load_asks_nobody_and_an_unknown_memory_refuses_nothing() -> None:
+    check_fits(1000, 384, NUMBER, 30_000, available=lambda: pytest.fail("asked"))
+    check_fits(10**9, 384, NUMBER, 10**10, available=lambda: None)
+
+
+def test_a_refused_load_encodes_nothing_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phases = []
+    with Catalog.open(tmp_path) as catalog:
+        catalog.load("d", b"key,value\na,1\n", LoadOptions(format="csv"), encoder="random")
+        monkeypatch.setattr("index.memory.SMALL", 0)
+        monkeypatch.setattr("index.memory.available_memory", lambda: 10**6)
+        for name, if_exists in (("d", "replace"), ("d", "append"), ("e", "error")):
+            with pytest.raises(NotEnoughMemory):
+                catalog.load(
+                    name,
+                    b"key,value\nb,1\n",
+                    LoadOptions(format="csv"),
+                    encoder="random",
+                    if_exists=if_exists,  # type: ignore[arg-type]
+                    progress=lambda progress: phases.append(progress.phase),
+                )
+
+        assert {name: dict(each) for name, each in catalog.items()} == {"d": {"a": 1}}
+        assert set(phases) == {"reading"}
+
+
+def test_other_values_for_keys_that_are_there_take_no_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = LoadOptions(format="csv")
+    keys = [f"key {number}" for number in range(500)]
+    old, new = ("key,value\n" + "".join(f"{key},{v}\n" for key in keys) for v in (1, 2))
+    with Catalog.open(tmp_path) as catalog:
+        catalog.load("d", old.encode(), options, encoder="random")
+        monkeypatch.setattr("index.memory.SMALL", 0)
+        monkeypatch.setattr("index.memory.ALWAYS", 0)
+        monkeypatch.setattr("index.memory.available_memory", lambda: 100_000)
+        catalog.load("d", new.encode(), options, if_exists="append")
+
+        assert set(catalog["d"].values()) == {2}
+        with pytest.raises(NotEnoughMemory):
+            catalog.load("e", old.encode(), options, encoder="random")
+
+
+MEMINFO = f"MemTotal: {16 * GIB // 1024} kB\nMemAvailable: {8 * GIB // 1024} kB\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "bytes_"),
+    [
+        ({}, 8 * GIB),
+        (
+            {
+                "proc/self/cgroup": "0::/a/b\n",
+                "sys/fs/cgroup/a/b/memory.max": "max\n",
+                "sys/fs/cgroup/a/b/memory.current": "5\n",
+                "sys/fs/cgroup/a/memory.max": f"{4 * GIB}\n",
+                "sys/fs/cgroup/a/memory.current": f"{3 * GIB}\n",
+                "sys/fs/cgroup/a/memory.stat": f"anon 5\ninactive_file {GIB}\n",
+            },
+            2 * GIB,
+        ),
+        (  # in a container the path is the host's, and the group stands at the top
+            {
+                "proc/self/cgroup": "0::/docker/0123\n",
+                "sys/fs/cgroup/memory.max": f"{2 * GIB}\n",
+                "sys/fs/cgroup/memory.current": f"{GIB}\n",
+                "sys/fs/cgroup/memory.stat": "inactive_file 0\n",
+            },
+            GIB,
+        ),
+        (
+            {
+                "proc/self/cgroup": "5:cpu:/x\n4:memory:/x\n0::/\n",
+                "sys/fs/cgroup/memory/x/memory.limit_in_bytes": f"{3 * GIB}\n",
+                "sys/fs/cgroup/memory/x/memory.usage_in_bytes": f"{GIB}\n",
+                "sys/fs/cgroup/memory/x/memory.stat": f"total_inactive_file {GIB // 2}\n",
+            },
+            3 * GIB - GIB // 2,
+        ),
+    ],
+    ids=["no groups", "version 2", "container", "version 1"],
+)
+def test_what_is_free_is_the_least_of_what_the_system_says(
+    tmp_path: Path, files: dict[str, str], bytes_: int
+) -> None:
+    root = write(tmp_path, {"proc/meminfo": MEMINFO, **files})
+
+    assert available_memory(root) == bytes_
+
+
+def test_where_there_is_no_proc_half_of_what_is_built_in_is_free(tmp_path: Path) -> None:
+    free = available_memory(tmp_path)
+
+    assert free is not None and free > 2**26
