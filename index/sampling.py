@@ -10,7 +10,7 @@ without bias, whatever π is; π only decides how far off (1) may be. It is best
 to exp(ℓ) itself, so it is made from what is known of that beforehand:
 
 - Of the keys whose codes score best, the first are all taken (π = 1), and the others with
-  π in proportion to exp(code's score / τ).
+  π in proportion to exp(code's score / τ), or more evenly where τ is finer than codes are.
 - Of the rest, whose scores lie below a bar b, a cell with mean μ, where scores stray by σ,
   gets draws in proportion to n_c √E[exp(2 s / τ); s < b] of a normal s ~ (q·μ, σ²), shared
   evenly by its rows.
@@ -34,6 +34,7 @@ The random number comes from the query, so the same question gets the same answe
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -46,20 +47,19 @@ from index.vectors import Rows
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
-CODES_STRAY = 0.03  # how far a code's score is off, in units of cosine: no τ is sharper
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
 BLIND_SHARE = 0.1  # of the draws from cells go by the number of keys alone
 FEW = 50.0  # F in equation (3)
-SLOPE = 1.702  # the logistic curve of this slope is within .01 of the normal one
+FAR_BELOW = -3.0  # standard deviations, where the normal curve's asymptote is near enough
 
 
 @dataclass(frozen=True)
 class Effort:
     """How many keys to look at: by their codes, all of the best, and drawn of the others."""
 
-    coded: int = 4096
+    coded: int = 8192
     taken: int = 1024
-    drawn: int = 4096
+    drawn: int = 6144
 
     def times(self, factor: float) -> Effort:
         return Effort(*(int(factor * n) for n in (self.coded, self.taken, self.drawn)))
@@ -100,27 +100,38 @@ def draw_sample(
     if allowed is not None:
         guesses, near = guesses[allowed[near]], near[allowed[near]]
     head, edge = near[: effort.taken], near[effort.taken :]
-    head_scores = rows[head] @ query
+    head_scores = _scores(rows, head, query)
     plan = _plan(sketch, query, temperature, guesses, head_scores, standing, effort)
-    edge_chances = plan.chances
-    picked = _systematic(edge_chances, rng)
-    drawn, counts = edge[picked], 1 / edge_chances[picked]
+    picked = _systematic(plan.chances, rng)
+    drawn, counts = edge[picked], 1 / plan.chances[picked]
     far, far_counts = _draw_from_cells(sketch, plan, standing, rng)
-    new = ~np.isin(far, near)  # what is near has its own draw: here it counts as nothing
-    edge_scores, far_scores = rows[drawn] @ query, rows[far] @ query
-    scores = np.concatenate([head_scores, edge_scores, far_scores[new]])
+    known = np.zeros(len(sketch), bool)
+    known[near] = True
+    new = ~known[far]  # what is near has its own draw: among the far it counts as nothing
+    rest = np.concatenate([drawn, far[new]])
+    rest_scores = _scores(rows, rest, query)
+    scores = np.concatenate([head_scores, rest_scores])
     peak = float(scores.max(initial=-1.0))
-    edge_terms = counts * np.exp((edge_scores.astype(np.float64) - peak) / temperature)
-    far_terms = far_counts * np.exp((far_scores.astype(np.float64) - peak) / temperature) * new
+    exps = np.exp((rest_scores.astype(np.float64) - peak) / temperature)
+    far_terms = np.zeros(len(far))
+    far_terms[new] = far_counts[new] * exps[len(drawn) :]
     expected = plan.variance * np.exp(2 * (plan.bar - peak) / temperature)
-    variance = _variance(counts, edge_terms)
+    variance = _variance(counts, counts * exps[: len(drawn)])
     variance += _shrunk(_variance(far_counts, far_terms), far_terms, expected)
     return Sample(
-        np.concatenate([head, drawn, far[new]]),
+        np.concatenate([head, rest]),
         scores,
         np.concatenate([np.ones(len(head)), counts, far_counts[new]]),
         variance**0.5,
     )
+
+
+def _scores(rows: Rows, places: Numbers, query: Rows) -> Rows:
+    """Score scattered rows: in order of memory, and with no threads to wait for."""
+    order = np.argsort(places)
+    scores = np.empty(len(places), np.float32)
+    scores[order] = np.vecdot(rows[places[order]], query)
+    return scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,11 +156,12 @@ def _plan(
 ) -> _Plan:
     bounds = sketch.starts if standing is None else np.searchsorted(standing, sketch.starts)
     sizes = np.diff(bounds)
-    last = guesses[effort.taken // 2 : effort.taken]  # codes tell low of what is near
-    lift = float(head_scores[effort.taken // 2 :].mean() - last.mean()) if len(last) else 0.0
+    half = effort.taken // 2  # codes tell low of what is near: by how much, and how surely?
+    off = head_scores[half:] - guesses[half : effort.taken]
+    lift, stray = (float(off.mean()), float(off.std())) if len(off) else (0.0, 0.0)
     bar = float(guesses[-1]) + lift if len(guesses) else 1.0
     edge = guesses[effort.taken :].astype(np.float64) + lift - bar
-    edge_hopes = np.exp(edge / max(temperature, CODES_STRAY))
+    edge_hopes = np.exp(edge / max(temperature, stray))
     hopes = np.exp(_log_hopes(sketch, query, temperature, bar))
     cell_hopes = sizes * hopes
     near_part = float(np.exp(edge / temperature).sum())
@@ -168,9 +180,22 @@ def _log_hopes(sketch: Sketch, query: Rows, temperature: float, bar: float) -> F
     """Compute log √E[exp(2 (s - bar) / τ); s < bar] of a key of each cell."""
     middle = (sketch.means @ query).astype(np.float64) - bar
     spread = np.sqrt(np.maximum(query @ sketch.scatter @ query * sketch.strays, 1e-12))
-    below = (-middle - 2 * spread**2 / temperature) / spread
-    log_below = -np.logaddexp(0.0, -SLOPE * below)
-    return np.asarray(middle / temperature + (spread / temperature) ** 2 + log_below / 2)
+    below = _log_normal_share((-middle - 2 * spread**2 / temperature) / spread)
+    return np.minimum(middle / temperature + (spread / temperature) ** 2 + below / 2, 0.0)
+
+
+def _log_normal_share(x: Floats) -> Floats:
+    """Compute log P(a standard normal number is below x), within a tenth.
+
+    A logistic curve of a cubic in the middle (Page 1977), the asymptote far below.
+    """
+    middle = np.clip(x, FAR_BELOW, -FAR_BELOW)
+    far = np.minimum(x, FAR_BELOW)
+    return np.where(
+        x > FAR_BELOW,
+        -np.logaddexp(0.0, -(1.5976 * middle + 0.07056 * middle**3)),
+        -far * far / 2 - np.log(-far) - 0.5 * math.log(2 * math.pi),
+    )
 
 
 def _shared(sizes: Floats, draws: float, most: Floats) -> Floats:

@@ -29,8 +29,8 @@ AT_ONCE = 2**25  # scores held at a time (128 MB)
 CACHED = 2**17  # scores attended to at a time (512 KB): they stay in the cache from exp to sums
 
 TOLERANCE = 0.03  # wanted total variation error, where a dataset has no other
-STANDARD_ERRORS = 2.0  # that a stated error is wide: 95 % of a normal one, and a little more
-ROUNDING = 5e-8  # of a float32 cosine: what exact attention computed twice may differ by, times τ
+STANDARD_ERRORS = 2.2  # that a stated error is wide: a normal one needs 1.96 to hold in 95 %
+ROUNDING = 2e-7  # of a float32 cosine: what any weight may be off by, in units of τ
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 SHARE_DRAWN_FROM = 0.25  # of a sketched block must be allowed, or scanning is as fast
 HEADROOM = 1.3  # more draws than a tolerance asks for: the next estimate may be unluckier

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from index.platform import one_openmp
 
 Rows = NDArray[np.float32]
-PART = 4  # components behind each code of 4 bits
+LONGEST_PART = 4  # components behind each code of 4 bits
+LEAST_PARTS = 96  # codes of a row, where its components are enough
 FITTING_ROUNDS = 12  # of the k-means behind the codes
 
 
@@ -49,7 +50,7 @@ class VectorBlock:
 
 
 class Codes:
-    """Rows in 4 bits for every ``PART`` components, by which all can be looked at in no time."""
+    """Rows in 4 bits for every few components, by which all can be looked at in no time."""
 
     def __init__(self, index: Any) -> None:
         self._index = index
@@ -59,8 +60,9 @@ class Codes:
         """Fit the code books to (n, d) rows; none of them is added yet."""
         faiss = _faiss()
         d = rows.shape[1]
-        parts = -(-d // PART)
-        padded = parts * PART
+        part = min(LONGEST_PART, max(1, d // LEAST_PARTS))
+        parts = -(-d // part)
+        padded = parts * part
         index = faiss.IndexPQFastScan(padded, parts, 4, faiss.METRIC_INNER_PRODUCT)
         index.pq.cp.niter = FITTING_ROUNDS
         index.train(_padded(rows, padded))
