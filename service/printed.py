@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
@@ -94,6 +95,18 @@ def answer_lines(answer: Answer) -> Iterator[str]:
         f"temperature {answer.temperature:.3g} ({answer.temperature_source}), "
         f"{answer.effective_keys:.1f} effective keys of {answer.keys:,}"
     )
+    if answer.error:
+        error = math.ceil(answer.error * 1000) / 1000  # upwards: it stays a bound
+        yield (
+            f"{answer.coverage:.1%} of the weight from {answer.scored:,} of {answer.keys:,} keys, "
+            f"weights within {error:g}"
+        )
+
+
+def settings_text(dataset: Any) -> str:
+    """Say a dataset's own settings."""
+    default = " (default)" if dataset.tolerance is None else ""
+    return f"temperature {dataset.temperature}, tolerance {dataset.tolerance_in_use:g}{default}"
 
 
 def blend_lines(blends: dict[str, Blend | None]) -> Iterator[str]:
