@@ -98,8 +98,8 @@ def answer_lines(answer: Answer) -> Iterator[str]:
     if answer.error:
         error = math.ceil(answer.error * 1000) / 1000  # upwards: it stays a bound
         yield (
-            f"{answer.coverage:.1%} of the weight from {answer.scored:,} of {answer.keys:,} keys, "
-            f"weights within {error:g}"
+            f"{answer.scored:,} of {answer.keys:,} keys scored, {answer.coverage:.1%} of the "
+            f"weight; weights within {error:g} of exact"
         )
 
 
