@@ -110,7 +110,7 @@ def snapshot() -> Snapshot:
     block = empty.block(
         range(KEYS),
         [f"key {row}" for row in order],
-        np.zeros(KEYS),
+        [0.0] * KEYS,
         VectorBlock(rows[order]),
         [(int(row),) for row in order],
     )
