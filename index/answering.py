@@ -110,12 +110,42 @@ def parse_tolerance(value: object) -> float:
     """
     try:
         number = float(value) if isinstance(value, int | float | str) else math.nan
-    except ValueError:
+    except (ValueError, OverflowError):
         number = math.nan
     if isinstance(value, bool) or not 0 <= number < 1:
         message = "write a number from 0 (every key is scored) to below 1, such as 0.03"
         raise InvalidRequest(Fault("tolerance", message))
     return number
+
+
+def parse_settings(given: Mapping[str, object]) -> dict[str, Any]:
+    """Read a dataset's settings by name, as the store keeps them; a tolerance of None too.
+
+    Raises
+    ------
+    InvalidRequest
+        With every fault of them at once.
+    """
+    parsed: dict[str, Any] = {}
+    faults: list[Fault] = []
+    for name, value in given.items():
+        try:
+            if name == "temperature":
+                parsed[name] = str(parse_temperature(value))
+            elif name == "tolerance":
+                parsed[name] = None if value is None else parse_tolerance(value)
+            else:
+                faults.append(Fault(name, "no such setting; there are: temperature, tolerance"))
+        except InvalidRequest as fault:
+            faults.extend(fault.faults)
+    if faults:
+        raise InvalidRequest(*faults)
+    return parsed
+
+
+def standing_tolerance(record: Record) -> float:
+    """Say what error a dataset's questions may be answered with, where they do not say."""
+    return TOLERANCE if record.tolerance is None else record.tolerance
 
 
 def standing_temperature(record: Record) -> tuple[float | None, str]:
@@ -175,10 +205,8 @@ def answer_softly(
 
 def wanted_tolerance(question: Question, record: Record) -> float:
     """Say what error a question may be answered with."""
-    for given in (question.tolerance, record.tolerance):
-        if given is not None:
-            return given
-    return TOLERANCE
+    given = question.tolerance
+    return standing_tolerance(record) if given is None else given
 
 
 def attended_weights(

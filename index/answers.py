@@ -174,6 +174,8 @@ class Description:
     temperature: str  # the setting: auto, sqrt_d, a number or effective_keys:N
     temperature_in_use: float | None  # None where it is solved for each query
     temperature_source: str
+    tolerance: float | None  # the setting; None: the default
+    tolerance_in_use: float
     version: int
     created: float
     modified: float

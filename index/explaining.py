@@ -28,6 +28,9 @@ def explained(answer: Answer, attention: Attention, entries: int, encoder: Encod
         }
         for match in answer.matches
     ]
+    sampled = {}
+    if attention.counts is not None:  # Z and the others are then estimates; the rows are exact
+        sampled = {"scored": answer.scored, "coverage": answer.coverage, "error": answer.error}
     listed = sum(match.weight for match in answer.matches)
     steps = {
         "tokens": encoder.tokens(answer.query),
@@ -36,6 +39,7 @@ def explained(answer: Answer, attention: Attention, entries: int, encoder: Encod
         "normaliser": mass,
         "keys": answer.keys,
         "masked": entries - answer.keys,
+        **sampled,
         "rows": rows,
         "others": {
             "keys": answer.keys - len(rows),
@@ -56,7 +60,8 @@ def _sum(answer: Answer, column: str) -> str:
         if match.values[column] is not None
     ]
     more = " + …" if len(answer.matches) < answer.keys else ""
-    return f"{' + '.join(terms)}{more} = {show(blend and blend.value)}"
+    equals = "≈" if answer.error else "="
+    return f"{' + '.join(terms)}{more} {equals} {show(blend and blend.value)}"
 
 
 def show(value: object) -> str:

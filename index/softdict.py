@@ -25,9 +25,10 @@ from index.answering import (
     bare,
     named_values,
     parse_question,
-    parse_tolerance,
+    parse_settings,
     parted,
     standing_temperature,
+    standing_tolerance,
 )
 from index.answers import (
     Answer,
@@ -263,6 +264,8 @@ class SoftDict(MutableMapping[str, Any]):
             temperature=record.temperature,
             temperature_in_use=in_use,
             temperature_source=source,
+            tolerance=record.tolerance,
+            tolerance_in_use=standing_tolerance(record),
             version=record.version,
             created=record.created,
             modified=record.modified,
@@ -503,17 +506,27 @@ class SoftDict(MutableMapping[str, Any]):
 
     def set_temperature(self, temperature: float | str | Temperature) -> None:
         """Keep another temperature setting; ``auto`` is fitted anew."""
-        setting = str(parse_temperature(temperature))
-        with self._change() as store:
-            store.set_temperature(self.id, setting)
-            self._show(self._snapshot, refit=True)
+        self.configure(temperature=temperature)
 
     def set_tolerance(self, tolerance: float | None) -> None:
         """Keep another tolerance (see ``search``); None is the default one."""
-        wanted = None if tolerance is None else parse_tolerance(tolerance)
+        self.configure(tolerance=tolerance)
+
+    def configure(self, **settings: object) -> None:
+        """Keep other settings, ``temperature`` and ``tolerance``, in one transaction.
+
+        Raises
+        ------
+        InvalidRequest
+            With every fault of them; then none is changed.
+        """
+        parsed = parse_settings(settings)
         with self._change() as store:
-            store.set_tolerance(self.id, wanted)
-            self._show(self._snapshot)
+            if "temperature" in parsed:
+                store.set_temperature(self.id, parsed["temperature"])
+            if "tolerance" in parsed:
+                store.set_tolerance(self.id, parsed["tolerance"])
+            self._show(self._snapshot, refit="temperature" in parsed)
 
     def reencode(self, encoder: str | None = None, *, progress: Report | None = None) -> None:
         """Make every vector anew, by another encoder or the present version of its own."""

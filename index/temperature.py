@@ -68,9 +68,8 @@ def parse_temperature(value: object) -> Temperature:
             raise _fault("effective_keys takes a number of keys, at least 1: effective_keys:5")
         value = _number(text)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        number = float(value)
-        if SMALLEST <= number <= GREATEST:
-            return Temperature("number", number)
+        if SMALLEST <= value <= GREATEST:
+            return Temperature("number", float(value))
         raise _fault(f"a number must lie between {SMALLEST:g} and {GREATEST:g}, in units of cosine")
     raise _fault("write a positive number such as 0.1, auto, sqrt_d or effective_keys:5")
 

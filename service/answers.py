@@ -43,6 +43,7 @@ def _answered(query: SearchQuery) -> AnswerOut:
             query.q,
             k=query.k,
             temperature=query.temperature,
+            tolerance=query.tolerance,
             mode=query.mode,
             as_of=query.as_of,
             where=query.where,
@@ -61,6 +62,7 @@ def _compared(query: CompareQuery, weights: dict[str, float] | None = None) -> C
             weights=weights,
             k=query.k,
             temperature=query.temperature,
+            tolerance=query.tolerance,
             as_of=query.as_of,
             where=query.where,
         )

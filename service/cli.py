@@ -24,6 +24,7 @@ from .printed import (
     column_text,
     dumped,
     load_lines,
+    settings_text,
     show,
     values_line,
 )
@@ -36,6 +37,9 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 dataset_option = click.option("--dataset", help="Dataset to ask; the first one if left out.")
 temperature_option = click.option(
     "--temperature", help="A number, auto, sqrt_d or effective_keys:N."
+)
+tolerance_option = click.option(
+    "--tolerance", help="How far weights may be from exact, such as 0.03; 0 scores every key."
 )
 as_of_option = click.option("--as-of", help="Only the first N entries, or those there by a time.")
 where_option = click.option(
@@ -169,6 +173,7 @@ def load(
 @dataset_option
 @k_option
 @temperature_option
+@tolerance_option
 @click.option("--mode", type=click.Choice(["soft", "exact"]), default="soft", show_default=True)
 @as_of_option
 @where_option
@@ -198,6 +203,7 @@ def search(
 )
 @k_option
 @temperature_option
+@tolerance_option
 @as_of_option
 @where_option
 @home_option
@@ -239,6 +245,7 @@ def datasets(home: str | None, as_json: bool) -> None:
             for each in shown.datasets:
                 types = ", ".join(map(column_text, each.columns))
                 yield f"{each.name}  {each.entries:,} entries  {types}  {each.encoder}"
+                yield f"  {settings_text(each)}"
 
         found = [DatasetOut.of(each.describe()) for each in catalog.values()]
         show(DatasetsOut(datasets=found), as_json, lines)
@@ -283,6 +290,27 @@ def reencode(name: str, encoder: str | None, home: str | None, as_json: bool) ->
             catalog[name].reencode(encoder, progress=line)
         found = DatasetOut.of(catalog[name].describe())
         show(found, as_json, lambda _: iter([f"{name} is encoded by {found.encoder}"]))
+
+
+@main.command()
+@click.argument("name")
+@temperature_option
+@click.option("--tolerance", help="A number from 0 to below 1, or default.")
+@home_option
+@as_json
+def configure(name: str, home: str | None, as_json: bool, **given: str | None) -> None:
+    """Set a dataset's temperature and tolerance, for every question that gives none."""
+    settings: dict[str, str | None] = {k: v for k, v in given.items() if v is not None}
+    if not settings:
+        raise click.UsageError("write --temperature, --tolerance or both")
+    if settings.get("tolerance") == "default":
+        settings["tolerance"] = None
+    with _opened(_settings({"home": home}), as_json, write=True) as catalog:
+        from .outgoing import DatasetOut
+
+        catalog[name].configure(**settings)
+        found = DatasetOut.of(catalog[name].describe())
+        show(found, as_json, lambda _: iter([f"{name}: {settings_text(found)}"]))
 
 
 @main.command()

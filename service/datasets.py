@@ -8,7 +8,7 @@ from flask import Response
 
 from index.answers import LoadReport
 
-from .incoming import DatasetPath, ExportQuery, LoadQuery, TemperatureBody
+from .incoming import DatasetPath, ExportQuery, LoadQuery, SettingsBody
 from .outgoing import DatasetOut, DatasetsOut, JobOut, LoadOut
 from .problems import said
 from .requests import Routes
@@ -56,10 +56,10 @@ def describe(path: DatasetPath) -> DatasetOut:
 
 
 @routes.patch("/datasets/<name>", responses={200: DatasetOut, **said(404, 413, 415, 503)})
-def change(path: DatasetPath, body: TemperatureBody) -> DatasetOut:
-    """Set a dataset's temperature, for every question that gives none."""
+def change(path: DatasetPath, body: SettingsBody) -> DatasetOut:
+    """Set a dataset's temperature and tolerance, for every question that gives none."""
     dataset = runtime().dataset(path.name)
-    dataset.set_temperature(body.temperature)
+    dataset.configure(**body.given)
     return DatasetOut.of(dataset.describe())
 
 

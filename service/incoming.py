@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from index.answering import parse_tolerance
 from index.encoders import check_spec
 from index.masks import parse_as_of
 from index.naming import check_name
@@ -53,6 +54,12 @@ def _name(value: str) -> str:
 def _temperature(value: object) -> object:
     if value is not None:
         parse_temperature(value)
+    return value
+
+
+def _tolerance(value: object) -> object:
+    if value is not None:
+        parse_tolerance(value)
     return value
 
 
@@ -122,6 +129,15 @@ TemperatureText = Annotated[
     BeforeValidator(_temperature),
     Field(description="a number in units of cosine, auto, sqrt_d, or effective_keys:N"),
 ]
+Tolerance = Annotated[
+    Annotated[float, Field(ge=0, lt=1)] | None,
+    BeforeValidator(_tolerance),
+    Field(
+        description="how far the weights may be from exact attention (total variation, 95 %), "
+        "so that a large dataset need not score every key; 0 scores them all; "
+        "the dataset's own setting if left out",
+    ),
+]
 AsOf = Annotated[
     int | str | None,
     BeforeValidator(_as_of),
@@ -178,6 +194,7 @@ class CompareQuery(In):
     dataset: DatasetName = None
     k: Annotated[K, _at_most("max_k")] = 10
     temperature: TemperatureText | None = None
+    tolerance: Tolerance = None
     as_of: AsOf = None
     where: WhereText = None
 
@@ -210,10 +227,33 @@ class CompareBody(CompareQuery):
     )
 
 
-class TemperatureBody(In):
-    """A dataset's settings."""
+def _nothing_by_default(schema: dict[str, Any]) -> None:
+    """Describe a body whose fields stay as they are where they are left out."""
+    schema["minProperties"] = 1
+    for each in schema["properties"].values():
+        del each["default"]
 
-    temperature: TemperatureText
+
+class SettingsBody(In):
+    """The settings of a dataset that are to change: one or both."""
+
+    model_config = ConfigDict(json_schema_extra=_nothing_by_default)
+
+    temperature: TemperatureText = "auto"
+    tolerance: Tolerance = Field(
+        default=None, description="as in a question; null is the default one"
+    )
+
+    @model_validator(mode="after")
+    def _some(self) -> SettingsBody:
+        if not self.model_fields_set:
+            raise ValueError("write temperature, tolerance or both")
+        return self
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The settings that are to change."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
 
 
 class EntryBody(In):

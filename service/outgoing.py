@@ -121,9 +121,13 @@ class AttentionOut(Out):
     temperature: float
     temperature_source: str
     effective_keys: float
-    keys: int
-    coverage: float
-    error: float
+    keys: int = Field(description="that are allowed: the weights sum to 1 over them")
+    coverage: float = Field(description="share of the weight that was computed key by key")
+    error: float = Field(
+        description="how far any share of the weight can be from exact attention: "
+        "total variation, at 95 %"
+    )
+    scored: int = Field(description="keys scored one by one")
 
 
 class AnswerOut(Out):
@@ -155,6 +159,7 @@ class AnswerOut(Out):
                 keys=answer.keys,
                 coverage=answer.coverage,
                 error=answer.error,
+                scored=answer.scored,
             ),
             confidence=answer.confidence,
             **steps,
@@ -220,6 +225,8 @@ class DatasetOut(Out):
     temperature: str = Field(description="the setting")
     temperature_in_use: float | None = Field(description="null where it is solved for each query")
     temperature_source: str
+    tolerance: float | None = Field(description="the setting; null is the default one")
+    tolerance_in_use: float
     version: int
     created: float = Field(description="seconds since 1970, UTC")
     modified: float

@@ -131,6 +131,18 @@ def answer_lines(answer: Answer) -> Iterator[str]:
         f"temperature {answer.temperature:.3g} ({answer.temperature_source}), "
         f"{answer.effective_keys:.1f} effective keys of {answer.keys:,}"
     )
+    if answer.error:
+        error = math.ceil(answer.error * 1000) / 1000  # upwards: it stays a bound
+        yield (
+            f"{answer.scored:,} of {answer.keys:,} keys scored, {answer.coverage:.1%} of the "
+            f"weight; weights within {error:g} of exact"
+        )
+
+
+def settings_text(dataset: Any) -> str:
+    """Say a dataset's own settings."""
+    default = " (default)" if dataset.tolerance is None else ""
+    return f"temperature {dataset.temperature}, tolerance {dataset.tolerance_in_use:g}{default}"
 
 
 def blend_lines(blends: dict[str, Blend | None]) -> Iterator[str]:

@@ -10,10 +10,12 @@ const TEXTS = {
     would: "An exact lookup would have said:", nothing: "nothing",
     found: "A key is written exactly “{0}”.", missing: "No key is written exactly “{0}”.",
     where: "only entries where (optional)", excluded: "No key that meets the condition is written exactly “{0}”.",
-    columns: "columns: {0}",
+    columns: "columns: {0}", tolerance: "margin (0 is exact)",
     encoder: "the encoder's own", fitted: "fitted to the values", given: "given", setting: "the dataset's own",
     others: "all others", keys: "keys", score: "cosine", between: "90 % between {0} and {1}",
     temperature: "Temperature τ", effective: "Effective keys", confidence: "Confidence",
+    scored: "Keys scored", everyKey: "every one",
+    sampled: "{0} of {1}, with {2} of the weight; weights within ±{3}",
     of: "{0} of {1}", known: "{0} of the weight has a value",
     own: "Load a table of your own", file: "File", name: "Name", load: "Load", cancel: "Cancel",
     formats: "CSV, TSV, JSON, JSON Lines or Parquet: one column of keys, the others values. It stays on this machine.",
@@ -31,10 +33,12 @@ const TEXTS = {
     would: "Una búsqueda exacta habría dicho:", nothing: "nada",
     found: "Una clave se escribe exactamente «{0}».", missing: "Ninguna clave se escribe exactamente «{0}».",
     where: "solo las entradas donde (opcional)", excluded: "Ninguna clave que cumpla la condición se escribe exactamente «{0}».",
-    columns: "columnas: {0}",
+    columns: "columnas: {0}", tolerance: "margen (0 es exacto)",
     encoder: "la del codificador", fitted: "ajustada a los valores", given: "dada", setting: "la de los datos",
     others: "las demás", keys: "claves", score: "coseno", between: "90 % entre {0} y {1}",
     temperature: "Temperatura τ", effective: "Claves efectivas", confidence: "Confianza",
+    scored: "Claves puntuadas", everyKey: "todas",
+    sampled: "{0} de {1}, con el {2} del peso; pesos con un margen de ±{3}",
     of: "{0} de {1}", known: "{0} del peso tiene un valor",
     own: "Carga una tabla tuya", file: "Archivo", name: "Nombre", load: "Cargar", cancel: "Cancelar",
     formats: "CSV, TSV, JSON, JSON Lines o Parquet: una columna de claves y las demás de valores. No sale de esta máquina.",
@@ -52,6 +56,7 @@ const EXAMPLES = {
 };
 const SVG = "http://www.w3.org/2000/svg";
 const SHOWN = 10;
+const CHECKED = ["where", "tolerance"]; // fields whose faults the service names
 
 const $ = (id) => document.getElementById(id);
 const address = new URLSearchParams(location.search);
@@ -59,6 +64,7 @@ let language = address.get("lang") || ((navigator.language || "en").startsWith("
 if (!(language in TEXTS)) language = "en";
 let last = null; // the last comparison, to be drawn again in another language
 let columns = {}; // of each dataset, by name
+let tolerances = {}; // likewise, in use where the question says none
 let asking = null; // the AbortController of the question under way
 let job = null; // the id of the load under way
 
@@ -134,6 +140,7 @@ function say(text, bad = false) {
 function asked() {
   const question = { q: $("q").value, dataset: $("dataset").value };
   if ($("where").value.trim()) question.where = $("where").value;
+  if ($("tolerance").value.trim()) question.tolerance = $("tolerance").value.trim().replace(",", ".");
   return $("auto").checked ? question : { ...question, temperature: temperature() };
 }
 
@@ -145,7 +152,7 @@ async function ask() {
   if (address.has("lang")) shown.lang = language;
   history.replaceState(null, "", `/?${new URLSearchParams(shown)}`);
   $("result").classList.add("waiting");
-  $("where").removeAttribute("aria-invalid");
+  for (const name of CHECKED) $(name).removeAttribute("aria-invalid");
   try {
     last = await whenReady(`/compare?${new URLSearchParams({ ...asked(), k: SHOWN })}`, { signal: mine.signal });
     last.filtered = "where" in shown;
@@ -153,7 +160,7 @@ async function ask() {
     draw();
   } catch (error) {
     if (error.name === "AbortError") return;
-    if (error.fields?.includes("where")) $("where").setAttribute("aria-invalid", "true");
+    for (const name of CHECKED) if (error.fields?.includes(name)) $(name).setAttribute("aria-invalid", "true");
     $("result").hidden = true;
     say(error.message, true);
   }
@@ -274,9 +281,15 @@ function drawFacts({ attention, confidence }) {
   const facts = [
     ["temperature", `${number(attention.temperature, 3)} (${TEXTS[language][attention.temperature_source] ?? attention.temperature_source})`],
     ["effective", t("of", number(attention.effective_keys, 3), number(attention.keys, 9))],
+    ["scored", drawScored(attention)],
   ];
   if (confidence !== null) facts.push(["confidence", share(confidence)]);
   return facts.map(([name, value]) => element("div", "", element("dt", "", t(name)), element("dd", "", value)));
+}
+
+function drawScored({ scored, keys, coverage, error }) {
+  if (error === 0) return t("everyKey");
+  return t("sampled", number(scored, 9), number(keys, 9), share(coverage), number(Math.ceil(error * 1000) / 1000));
 }
 
 function drawExact(exact) {
@@ -303,6 +316,7 @@ async function listDatasets(wanted) {
   const { datasets } = await call("/datasets");
   $("dataset").replaceChildren(...datasets.map(({ name }) => new Option(name, name)));
   columns = Object.fromEntries(datasets.map((each) => [each.name, each.columns.map(({ name }) => spelled(name))]));
+  tolerances = Object.fromEntries(datasets.map((each) => [each.name, each.tolerance_in_use]));
   if (datasets.some(({ name }) => name === wanted)) $("dataset").value = wanted;
   return datasets;
 }
@@ -314,6 +328,7 @@ const spelled = (name) => (isWord(name) ? name : `[${name.replaceAll("]", "]]")}
 function drawHint() {
   const names = columns[$("dataset").value] ?? [];
   $("where").placeholder = names.length ? t("columns", names.join(", ")) : "";
+  $("tolerance").placeholder = number(tolerances[$("dataset").value] ?? 0);
 }
 
 async function examples() {
@@ -430,6 +445,7 @@ async function start() {
     const words = await examples();
     $("q").value = address.get("q") || words[0] || "";
     $("where").value = address.get("where") || "";
+    $("tolerance").value = address.get("tolerance") || "";
     await ask();
   } catch (error) {
     say(error.message, true);

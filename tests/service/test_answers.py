@@ -30,6 +30,41 @@ def test_search_answers_the_first_dataset_with_the_fields_of_the_design(
     assert [set(match) for match in answer["matches"]] == [{"key", "values", "score", "weight"}] * 2
     assert answer["attention"]["keys"] == 4
     assert (answer["attention"]["coverage"], answer["attention"]["error"]) == (1.0, 0.0)
+    assert answer["attention"]["scored"] == 4
+
+
+@pytest.mark.parametrize("tolerance", [0, 0.03, 0.999])
+def test_a_tolerance_is_taken_everywhere_and_changes_no_small_dataset(
+    client: CheckedClient, tolerance: float
+) -> None:
+    body = {"q": "país", "tolerance": tolerance}
+
+    plain = client.get("/search?q=país").get_json()
+    assert client.get(f"/search?q=país&tolerance={tolerance}").get_json() == plain
+    assert client.post("/search", json=body).get_json() == plain
+    assert client.get(f"/compare?q=país&tolerance={tolerance}").get_json()["soft"] == plain
+    assert client.post("/compare", json=body).get_json()["soft"] == plain
+
+
+@pytest.mark.parametrize("path", ["/search", "/compare"])
+@pytest.mark.parametrize("tolerance", [1, -0.1, "low", "nan", "", True, [0.1], 10**400])
+def test_a_wrong_tolerance_is_named_beside_every_other_fault(
+    client: CheckedClient, path: str, tolerance: object
+) -> None:
+    said = client.faults("POST", path, json={"q": "a", "k": 0, "tolerance": tolerance})
+    asked = client.faults("GET", f"{path}?q=a&k=0&tolerance={tolerance}")
+
+    for faults in (said, asked):
+        assert faults == {
+            "k": "write 1 or more",
+            "tolerance": "write a number from 0 (every key is scored) to below 1, such as 0.03",
+        }
+
+
+def test_in_json_a_tolerance_is_a_number(client: CheckedClient) -> None:
+    faults = client.faults("POST", "/search", json={"q": "a", "tolerance": "0.03"})
+
+    assert faults == {"tolerance": "write a number"}
 
 
 def test_the_weights_and_the_blend_are_those_of_the_formula(client: CheckedClient) -> None:

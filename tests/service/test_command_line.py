@@ -31,6 +31,7 @@ COMMANDS = (
     "export",
     "reencode",
     "delete",
+    "configure",
     "settings",
 )
 
@@ -172,6 +173,7 @@ def test_an_empty_store_is_a_refusal(run: Run) -> None:
         ("search",),
         ("search", "a", "--mode", "hard"),
         ("compare", "a", "--weight", "perro=much"),
+        ("configure", "paises"),
         ("settings", "--port", "-5"),
         ("fly",),
     ],
@@ -232,6 +234,31 @@ def test_reencode_gives_a_dataset_another_encoder(run: Run, table: str) -> None:
 
     assert (before["encoder"], json.loads(done.stdout)["encoder"]) == ("random:0", "random:5")
     assert json.loads(run("search", "perro", "--json").stdout)["matches"][0]["key"] == "perro"
+
+
+def test_a_tolerance_is_asked_with_and_set(run: Run, table: str) -> None:
+    run("load", table, "--name", "paises")
+    plain = run("search", "país").stdout
+    asked = run("search", "país", "--tolerance", "0.1").stdout
+    compared = json.loads(run("compare", "país", "--tolerance", "0", "--json").stdout)
+    refused = run("search", "a", "-k", "0", "--tolerance", "1", "--json")
+
+    assert asked == plain and "effective keys of 4" in plain.splitlines()[-1]
+    assert compared["soft"]["attention"]["scored"] == 4
+    assert [fault["where"] for fault in json.loads(refused.stderr)["errors"]] == ["k", "tolerance"]
+
+    changed = run("configure", "paises", "--tolerance", "0.1", "--temperature", "0.5")
+    assert changed.stdout == "paises: temperature 0.5, tolerance 0.1\n"
+    assert "  temperature 0.5, tolerance 0.1\n" in run("datasets").stdout
+    back = json.loads(run("configure", "paises", "--tolerance", "default", "--json").stdout)
+    assert (back["temperature"], back["tolerance"], back["tolerance_in_use"]) == ("0.5", None, 0.03)
+    assert "temperature 0.5, tolerance 0.03 (default)" in run("datasets").stdout
+    wrong = run("configure", "paises", "--tolerance", "low", "--temperature", "hot", "--json")
+    faults = json.loads(wrong.stderr)["errors"]
+    assert (wrong.returncode, {fault["where"] for fault in faults}) == (
+        1,
+        {"temperature", "tolerance"},
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -290,6 +290,33 @@ def test_a_temperature_that_is_none_is_refused(client: CheckedClient, temperatur
     assert {where.partition(".")[0] for where in faults} == {"temperature"}
 
 
+def test_the_tolerance_can_be_set_and_null_is_the_default_one(client: CheckedClient) -> None:
+    def settings(**given: object) -> tuple[object, ...]:
+        changed = client.patch("/datasets/paises", json=given)
+        assert changed.status_code == 200, changed.text
+        assert client.get("/datasets/paises").get_json() == changed.get_json()
+        names = ("temperature", "tolerance", "tolerance_in_use")
+        return tuple(changed.get_json()[name] for name in names)
+
+    assert settings(tolerance=0.1) == ("auto", 0.1, 0.1)
+    assert settings(temperature=0.5) == ("0.5", 0.1, 0.1)
+    assert settings(tolerance=None) == ("0.5", None, 0.03)
+    assert settings(tolerance=0, temperature="auto") == ("auto", 0.0, 0.0)
+
+
+def test_settings_change_together_or_not_at_all(client: CheckedClient) -> None:
+    body = {"temperature": "hot", "tolerance": 1, "colour": "red"}
+    both = client.faults("PATCH", "/datasets/paises", json=body)
+    one = client.faults("PATCH", "/datasets/paises", json={"temperature": 1, "tolerance": "low"})
+    none = client.faults("PATCH", "/datasets/paises", json={})
+
+    assert {where.partition(".")[0] for where in both} == {"temperature", "tolerance", "colour"}
+    assert list(one) == ["tolerance"]
+    assert none == {"body": "write temperature, tolerance or both"}
+    described = client.get("/datasets/paises").get_json()
+    assert (described["temperature"], described["tolerance"]) == ("auto", None)
+
+
 def test_delete_removes_the_dataset(client: CheckedClient) -> None:
     assert client.delete("/datasets/paises").status_code == 204
 

@@ -178,6 +178,21 @@ def test_a_condition_filters_the_bars_and_its_fault_is_named_by_place(browser: C
     assert field.get_attribute("aria-invalid") is None
 
 
+def test_a_margin_of_error_is_asked_with_and_what_was_scored_is_said(browser: Chrome) -> None:
+    field = browser.find_element(By.ID, "tolerance")
+    assert field.get_attribute("placeholder") == "0.03"
+    assert "Keys scored\nevery one" in text(browser, "#facts")
+    field.send_keys("0,1", Keys.ENTER)
+    until(browser, lambda: "tolerance=0.1" in browser.current_url)
+    field.send_keys("x", Keys.ENTER)
+    until(browser, lambda: "tolerance: write a number from 0" in text(browser, "#status"))
+    assert field.get_attribute("aria-invalid") == "true"
+
+    attention = {"scored": 5012, "keys": 1000000, "coverage": 0.9923, "error": 0.0101}
+    said = browser.execute_script("return drawScored(arguments[0])", attention)
+    assert said == "5,012 of 1,000,000, with 99.2% of the weight; weights within ±0.011"
+
+
 def test_attributes_are_shown_beside_the_values(browser: Chrome, bundled: Service) -> None:
     rows = {"vino": {"precio": 9, "país de origen": "ES"}, "sake": {"precio": 8}}
     body = {"name": "bar", "entries": rows, "attributes": ["país de origen"]}
@@ -248,11 +263,11 @@ def test_what_is_refused_is_said(browser: Chrome) -> None:
 def test_everything_is_reached_by_keyboard_in_reading_order(browser: Chrome) -> None:
     browser.execute_script("document.querySelector('nav a').focus()")
     seen = []
-    for _ in range(11):
+    for _ in range(12):
         browser.switch_to.active_element.send_keys(Keys.TAB)
         seen.append(browser.switch_to.active_element.get_attribute("id"))
 
-    order = ["language", "q", "dataset", "where", "auto", "temperature"]
+    order = ["language", "q", "dataset", "where", "tolerance", "auto", "temperature"]
     assert [each for each in seen if each in order] == order
 
 

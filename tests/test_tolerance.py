@@ -1,0 +1,178 @@
+"""How far an answer may be from exact: asked for, kept with a dataset, and told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from index import SoftDict
+from index.answering import answer_softly, parse_question, parse_tolerance
+from index.answers import Answer, Column
+from index.encoders import open_encoder
+from index.errors import InvalidRequest
+from index.search import TOLERANCE
+from index.sketch import build_sketch
+from index.snapshot import Snapshot
+from index.store import Store
+from index.vectors import VectorBlock
+from service.outgoing import AnswerOut
+from service.printed import answer_lines
+
+COUNTRIES = {"méxico": 7, "alemania": 10, "inglaterra": 8, "perro": 5}
+KEYS = 30_000  # enough for a sample to be cheaper than a scan
+
+
+@pytest.mark.parametrize(
+    ("given", "read"), [(0, 0.0), (0.03, 0.03), ("0.5", 0.5), (0.999, 0.999), ("0", 0.0)]
+)
+def test_spellings(given: object, read: float) -> None:
+    assert parse_tolerance(given) == read
+
+
+@pytest.mark.parametrize(
+    "given", [1, -0.01, True, False, "", "low", "nan", "inf", float("nan"), 10**400, None, [0.1]]
+)
+def test_refused_spellings(given: object) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse_tolerance(given)
+
+    (fault,) = refused.value.faults
+    assert fault.where == "tolerance"
+    assert fault.message.startswith("write a number from 0 (every key is scored) to below 1")
+
+
+def test_a_wrong_tolerance_is_named_with_all_else_that_is_wrong() -> None:
+    d = SoftDict(COUNTRIES, encoder="random")
+    for ask in (d.search, d.compare):
+        with pytest.raises(InvalidRequest) as refused:
+            ask("", k=0, temperature="hot", tolerance=2)
+
+        places = [fault.where for fault in refused.value.faults]
+        assert places == ["query", "k", "temperature", "tolerance"]
+
+
+@pytest.mark.parametrize("tolerance", [None, 0, 0.03, 0.99])
+def test_no_tolerance_changes_the_answer_of_a_small_dataset(tolerance: float | None) -> None:
+    d = SoftDict(COUNTRIES, encoder="random")
+    exact = d.search("país", tolerance=0)
+    d.set_tolerance(tolerance)
+
+    for answer in (d.search("país"), d.search("país", tolerance=tolerance)):
+        assert answer == exact
+        assert (answer.coverage, answer.error, answer.scored) == (1.0, 0.0, 4)
+    assert d.compare("país", tolerance=tolerance).soft == exact
+
+
+def test_settings_are_kept(tmp_path: Path) -> None:
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d.update(COUNTRIES)
+        found = d.describe()
+        assert (found.tolerance, found.tolerance_in_use) == (None, TOLERANCE)
+        d.configure(tolerance=0.2, temperature=0.5)
+    with SoftDict.open(tmp_path) as d:
+        found = d.describe()
+        assert (found.tolerance, found.tolerance_in_use, found.temperature) == (0.2, 0.2, "0.5")
+        d.set_tolerance(0)
+    with SoftDict.open(tmp_path) as d:
+        found = d.describe()
+        assert (found.tolerance, found.tolerance_in_use, found.temperature) == (0.0, 0.0, "0.5")
+        d.set_tolerance(None)
+        assert d.describe().tolerance_in_use == TOLERANCE
+
+
+def test_of_several_settings_all_change_or_none() -> None:
+    d = SoftDict(COUNTRIES, encoder="random")
+    before = d.describe()
+    with pytest.raises(InvalidRequest) as refused:
+        d.configure(tolerance=1, temperature="hot", colour="red")
+    with pytest.raises(InvalidRequest):
+        d.configure(temperature=0.5, tolerance="low")
+
+    assert [fault.where for fault in refused.value.faults] == ["tolerance", "temperature", "colour"]
+    assert d.describe() == before
+
+
+# An answer from a sample
+
+
+@pytest.fixture(scope="module")
+def snapshot() -> Snapshot:
+    """Many keys in random directions, with a sketch."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((KEYS, 384)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    order, sketch = build_sketch(rows)
+    empty = Snapshot.empty((Column("price", "number"),))
+    block = empty.block(
+        range(KEYS),
+        [f"key {row}" for row in order],
+        [0.0] * KEYS,
+        VectorBlock(rows[order]),
+        [(int(row),) for row in order],
+    )
+    return empty.with_blocks([replace(block, sketch=sketch)])
+
+
+def ask(snapshot: Snapshot, **given: Any) -> Answer:
+    """Ask as SoftDict does, of a snapshot that has a sketch already."""
+    record = Store(None).create(
+        "many", key_column="key", columns=snapshot.columns, encoder="random", temperature="0.05"
+    )
+    own = given.pop("own", None)
+    question = parse_question(["query"], columns=snapshot.columns, **given)
+    (answer,) = answer_softly(
+        question, replace(record, tolerance=own), snapshot, open_encoder("random")
+    )
+    return answer
+
+
+def test_a_tolerance_of_the_question_or_of_the_dataset_or_the_default_is_met(
+    snapshot: Snapshot,
+) -> None:
+    exact = ask(snapshot, k=20, tolerance=0)
+    for answer in (ask(snapshot, k=20), ask(snapshot, k=20, own=0, tolerance=0.1)):
+        assert 0 < answer.error <= TOLERANCE
+        assert 0 < answer.coverage < 1
+        assert len(answer.matches) < answer.scored < KEYS == answer.keys
+        weights = {match.key: match.weight for match in exact.matches}
+        found = {match.key: match.weight for match in answer.matches}
+        off = sum(abs(weights[key] - found[key]) for key in weights.keys() & found.keys())
+        assert off <= answer.error
+
+    for answer in (exact, ask(snapshot, own=0), ask(snapshot, temperature="effective_keys:9")):
+        assert (answer.coverage, answer.error, answer.scored) == (1.0, 0.0, KEYS)
+
+
+def test_the_steps_of_a_sampled_answer_say_what_was_scored(snapshot: Snapshot) -> None:
+    exact = ask(snapshot, k=3, tolerance=0, explain=True).explanation
+    answer = ask(snapshot, k=3, explain=True)
+    steps = answer.explanation
+
+    assert exact is not None and steps is not None
+    assert steps.keys() - exact.keys() == {"scored", "coverage", "error"}
+    told = (steps["scored"], steps["coverage"], steps["error"])
+    assert told == (answer.scored, answer.coverage, answer.error)
+    for row, true in zip(steps["rows"], exact["rows"], strict=True):
+        assert (row["key"], row["values"]) == (true["key"], true["values"])
+        assert row["score"] == pytest.approx(true["score"], abs=1e-6)
+    assert steps["others"]["keys"] == KEYS - 3
+    assert steps["others"]["exp"] == pytest.approx(exact["others"]["exp"], rel=0.03)
+    assert " ≈ " in steps["blend"]["price"] and " = " in exact["blend"]["price"]
+
+
+def test_a_sampled_answer_says_so_in_print_and_in_json(snapshot: Snapshot) -> None:
+    answer = replace(
+        ask(snapshot), scored=5012, keys=1_000_000, coverage=0.9923, error=0.0101
+    )  # round figures
+
+    lines = list(answer_lines(answer))
+    assert lines[-1] == (
+        "5,012 of 1,000,000 keys scored, 99.2% of the weight; weights within 0.011 of exact"
+    )
+    assert list(answer_lines(replace(answer, error=0.0))) == lines[:-1]
+    attention = AnswerOut.of(answer).attention
+    assert (attention.coverage, attention.error, attention.scored) == (0.9923, 0.0101, 5012)
