@@ -50,6 +50,7 @@ Numbers = NDArray[np.int64]
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
 BLIND_SHARE = 0.1  # of the draws from cells go by the number of keys alone
 FEW = 50.0  # F in equation (3)
+AT_ONCE = 512  # rows scored at a time
 FAR_BELOW = -3.0  # standard deviations, where the normal curve's asymptote is near enough
 
 
@@ -126,11 +127,13 @@ def draw_sample(
     )
 
 
-def _scores(rows: Rows, places: Numbers, query: Rows) -> Rows:
-    """Score scattered rows: in order of memory, and with no threads to wait for."""
-    order = np.argsort(places)
-    scores = np.empty(len(places), np.float32)
-    scores[order] = np.vecdot(rows[places[order]], query)
+def _scores(rows: Rows, picked: Numbers, query: Rows) -> Rows:
+    """Score scattered rows: in order of memory, a cacheful at a time, no thread to wait for."""
+    order = np.argsort(picked)
+    scores = np.empty(len(picked), np.float32)
+    for start in range(0, len(picked), AT_ONCE):
+        part = order[start : start + AT_ONCE]
+        scores[part] = np.vecdot(rows.take(picked[part], axis=0), query)
     return scores
 
 
