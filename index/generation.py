@@ -91,7 +91,8 @@ def load(home: Path, record: Record) -> tuple[int, Snapshot] | None:
         files = dict(note["files"])
         if any(note.get(name) != value for name, value in _identity(record).items()):
             return None
-        if note["version"] > record.version or set(files) != {VECTORS, CODES, ARRAYS, TEXTS}:
+        known = record.forgotten <= note["version"] <= record.version
+        if not known or set(files) != {VECTORS, CODES, ARRAYS, TEXTS}:
             return None
         if any(_checksum(folder / name) != checksum for name, checksum in files.items()):
             return None

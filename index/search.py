@@ -67,7 +67,7 @@ class Attention:
     @property
     def scored(self) -> int:
         """How many keys were scored one by one."""
-        return len(self.scores)
+        return self.keys if self.rows is None else len(self.scores)
 
     @property
     def best(self) -> float:

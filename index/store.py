@@ -50,6 +50,7 @@ CREATE TABLE datasets (
     fitted REAL,                    -- what auto was fitted to, in units of cosine
     fitted_entries INTEGER NOT NULL DEFAULT 0,  -- entries at the time of that fit
     tolerance REAL,                 -- wanted total variation error; NULL is the default
+    forgotten INTEGER NOT NULL DEFAULT 0,       -- deletions up to this version are not listed
     version INTEGER NOT NULL DEFAULT 0,         -- grows with every change
     created REAL NOT NULL,          -- seconds since 1970, UTC
     modified REAL NOT NULL
@@ -87,6 +88,7 @@ CREATE INDEX deletions_changed ON deletions (dataset, changed);
 MIGRATIONS = {
     1: """
 ALTER TABLE datasets ADD COLUMN tolerance REAL;
+ALTER TABLE datasets ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE columns ADD COLUMN attribute INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE entries ADD COLUMN changed INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX entries_changed ON entries (dataset, changed);
@@ -120,6 +122,7 @@ class Record:
     fitted: float | None
     fitted_entries: int
     tolerance: float | None
+    forgotten: int
     version: int
     created: float
     modified: float
@@ -421,8 +424,11 @@ class Store:
                 self._connection.execute("DELETE FROM entries WHERE id = ?", (entry,))
 
     def forget_deletions(self, dataset: int, *, until: int) -> None:
-        """Forget the deletions up to a version: no index on disk is older."""
+        """Forget the deletions up to a version: an older index on disk is of no use then."""
         with self.transaction():
+            self._connection.execute(
+                "UPDATE datasets SET forgotten = ? WHERE id = ?", (until, dataset)
+            )
             self._connection.execute(
                 "DELETE FROM deletions WHERE dataset = ? AND changed <= ?", (dataset, until)
             )

@@ -65,6 +65,7 @@ class Codes:
         padded = parts * part
         index = faiss.IndexPQFastScan(padded, parts, 4, faiss.METRIC_INNER_PRODUCT)
         index.pq.cp.niter = FITTING_ROUNDS
+        index.pq.cp.min_points_per_centroid = 1  # it would write a warning
         index.train(_padded(rows, padded))
         return cls(index)
 

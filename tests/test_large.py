@@ -1,0 +1,384 @@
+"""Large datasets: sketched in the background, kept on disk, right at every moment.
+
+The threshold from which a dataset is sketched is lowered here, so that the real machinery (threads,
+files, SQLite) runs on some hundred keys.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from index import Catalog, SoftDict, generation, open_encoder
+from index.rebuilding import StackedRows, is_due
+from index.sampling import Effort
+from index.snapshot import Snapshot
+from tests import oracle
+from tests.test_softdict_machine import Machine
+
+ROOT = Path(__file__).parents[1]
+ENCODER = "random:1"
+SEEDS = {f"key {number}": float(number % 17) for number in range(300)}
+
+
+@pytest.fixture(autouse=True)
+def _small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("index.rebuilding.SKETCHED_FROM", 200)
+
+
+@pytest.fixture
+def _sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw few keys, and never think a scan cheaper."""
+    monkeypatch.setattr("index.search.Effort", lambda: Effort(coded=96, taken=32, drawn=64))
+    monkeypatch.setattr("index.search.RANDOM_ACCESS", 1.0)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A folder with the dictionary "dictionary" of 300 keys, sketched and closed."""
+    with SoftDict.open(tmp_path, encoder=ENCODER, temperature=0.1) as d:
+        d.update(SEEDS)
+        d.settle()
+    yield tmp_path
+
+
+def snapshot_of(d: SoftDict) -> Snapshot:
+    return d._snapshot
+
+
+def expected_weights(model: dict[str, float], query: str, tau: float) -> dict[str, float]:
+    encoder = open_encoder(ENCODER)
+    asked = encoder.encode([query])[0].tolist()
+    rows = encoder.encode(list(model))
+    return oracle.softmax(
+        {key: oracle.cosine(asked, row.tolist()) for key, row in zip(model, rows, strict=True)}, tau
+    )
+
+
+def agrees(d: SoftDict, model: dict[str, float]) -> None:
+    """Everything an exact answer says, beside plain loops."""
+    answer = d.search("país", temperature=0.1, k=len(model) + 1, tolerance=0)
+    weights = expected_weights(model, "país", 0.1)
+    assert {m.key: m.weight for m in answer.matches} == pytest.approx(weights, rel=1e-4, abs=1e-9)
+    assert answer.blend["value"].mean == pytest.approx(oracle.mean(weights, model), rel=1e-4)
+    assert dict(d) == model and list(d) == list(model)
+
+
+def test_a_sketched_dictionary_is_the_same_dictionary(home):
+    with SoftDict.open(home) as d:
+        assert snapshot_of(d).sketch is not None
+        agrees(d, SEEDS)
+        assert d.search("x", as_of=3, tolerance=0).keys == 3
+        assert {m.key for m in d.search("x", as_of=3).matches} == {"key 0", "key 1", "key 2"}
+
+
+@pytest.mark.usefixtures("_sampled")
+def test_an_answer_from_a_sample_says_how_far_off_it_may_be_and_is_not_further(home):
+    with SoftDict.open(home) as d:
+        off, stated = [], []
+        for number in range(100):
+            query = f"query {number}"
+            answer = d.search(query, temperature=0.3, tolerance=0.9, k=5)
+            weights = expected_weights(SEEDS, query, 0.3)
+            assert 0 < answer.scored < 200 and 0 < answer.coverage < 1 and answer.error > 0
+            assert len(answer.matches) == 5
+            ratio = [m.weight / weights[m.key] for m in answer.matches]
+            assert max(ratio) - min(ratio) < 1e-4  # all are off by the one estimated mass
+            off.append(answer.coverage * abs(1 - 1 / np.mean(ratio)))
+            stated.append(answer.error)
+
+        assert np.mean(np.array(off) <= np.array(stated)) >= 0.9
+        assert d.search("query 1", temperature=0.3, tolerance=0.9) == d.search(
+            "query 1", temperature=0.3, tolerance=0.9
+        )
+        assert d.search("query 1", temperature=0.3, tolerance=0).error == 0
+
+
+@pytest.mark.usefixtures("_sampled")
+def test_a_tolerance_that_a_sample_cannot_keep_is_answered_by_a_scan(home):
+    with SoftDict.open(home) as d:
+        answer = d.search("país", temperature=0.3, tolerance=1e-6)
+
+        assert (answer.scored, answer.coverage, answer.error) == (300, 1.0, 0.0)
+
+
+@pytest.mark.usefixtures("_sampled")
+def test_what_is_written_after_the_sketch_counts_at_once(home):
+    with SoftDict.open(home) as d:
+        model = dict(SEEDS)
+        d["key 5"] = model["key 5"] = 99.0
+        d["país"] = model["país"] = 7.0
+        del d["key 0"], model["key 0"]
+
+        agrees(d, model)
+        answer = d.search("país", temperature=0.3, tolerance=0.9, k=20)
+        assert answer.scored < 300 and answer.keys == 300
+        assert answer.matches[0].key == "país"
+        assert "key 0" not in {m.key for m in answer.matches}
+        found = {m.key: m.value for m in answer.matches}
+        assert found.get("key 5", 99.0) == 99.0
+
+
+def test_changes_after_the_sketch_are_there_at_the_next_start(home):
+    model = dict(SEEDS)
+    with SoftDict.open(home) as d:
+        d["key 5"] = model["key 5"] = 99.0
+        d["new"] = model["new"] = 1.0
+        del d["key 0"], model["key 0"]
+        d["gone"] = 1
+        del d["gone"]
+
+    with SoftDict.open(home) as d:
+        assert snapshot_of(d).sketch is not None
+        agrees(d, model)
+
+
+def test_many_changes_bring_a_new_sketch(home):
+    model = dict(SEEDS)
+    with SoftDict.open(home) as d:
+        before = snapshot_of(d).sketch
+        more = {f"more {number}": 1.0 for number in range(40)}
+        d.update(more)
+        model.update(more)
+        d.settle()
+
+        assert snapshot_of(d).sketch is not before
+        assert len(snapshot_of(d).blocks) == 1
+        assert not is_due(snapshot_of(d))
+        agrees(d, model)
+
+
+def test_writes_during_a_build_are_laid_on_top(home, monkeypatch):
+    model = dict(SEEDS)
+    reached, let_go = threading.Event(), threading.Event()
+    real = generation.save
+
+    def slow_save(*arguments):
+        reached.set()
+        assert let_go.wait(30)
+        real(*arguments)
+
+    monkeypatch.setattr("index.generation.save", slow_save)
+    with SoftDict.open(home) as d:
+        d.update({f"more {number}": 1.0 for number in range(40)})
+        model.update({f"more {number}": 1.0 for number in range(40)})
+        assert reached.wait(30)
+        d["key 7"] = model["key 7"] = -5.0
+        d["late"] = model["late"] = 3.0
+        del d["more 3"], model["more 3"]
+        agrees(d, model)
+        let_go.set()
+        d.settle()
+
+        assert len(snapshot_of(d).sketch) == 340
+        agrees(d, model)
+
+    monkeypatch.undo()
+    with SoftDict.open(home) as d:
+        assert dict(d) == model and list(d) == list(model)
+
+
+FILES = [generation.VECTORS, generation.CODES, generation.ARRAYS, generation.TEXTS]
+
+
+@pytest.mark.parametrize("name", [*FILES, generation.NOTE])
+@pytest.mark.parametrize("fault", ["flipped", "cut", "missing"])
+def test_a_damaged_index_is_never_served_and_is_made_anew(home, name, fault):
+    (folder,) = (home / "generations").iterdir()
+    path = folder / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    if fault == "flipped":
+        path.write_bytes(bytes(content))
+    elif fault == "cut":
+        path.write_bytes(path.read_bytes()[:-1])
+    else:
+        path.unlink()
+
+    with SoftDict.open(home) as d:
+        agrees(d, SEEDS)
+        d.settle()
+        assert snapshot_of(d).sketch is not None
+        agrees(d, SEEDS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"version": 10**6}, {"encoder": "other"}, {"format": 0}, {"dataset": 9}, {"files": {}}],
+)
+def test_an_index_of_something_else_is_never_served(home, change):
+    (folder,) = (home / "generations").iterdir()
+    note = json.loads((folder / generation.NOTE).read_text())
+    (folder / generation.NOTE).write_text(json.dumps({**note, **change}))
+
+    with SoftDict.open(home) as d:
+        assert snapshot_of(d).blocks[0].sketch is None
+        agrees(d, SEEDS)
+
+
+def test_an_older_index_than_the_oldest_kept_deletion_cannot_be_slipped_in(home, tmp_path):
+    """A copy of an index from before a deletion, put back, must not bring the entry back."""
+    (folder,) = (home / "generations").iterdir()
+    shutil.copytree(folder, tmp_path / "copy")
+    model = dict(SEEDS)
+    with SoftDict.open(home) as d:
+        del d["key 3"], model["key 3"]
+        d.update({f"more {number}": 1.0 for number in range(40)})
+        model.update({f"more {number}": 1.0 for number in range(40)})
+        d.settle()
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "copy", folder)
+
+    with SoftDict.open(home) as d:
+        assert dict(d) == model
+
+
+def test_reencoding_drops_the_sketch_and_makes_another(home):
+    with SoftDict.open(home) as d:
+        d.reencode("random:2")
+        assert snapshot_of(d).sketch is None
+        d.settle()
+        assert snapshot_of(d).sketch is not None
+    with SoftDict.open(home) as d:
+        assert d.search("x").keys == 300
+        encoder = open_encoder("random:2")
+        score = float(encoder.encode(["x"])[0] @ encoder.encode(["key 1"])[0])
+        assert {m.key: m.score for m in d.search("x", k=300).matches}["key 1"] == pytest.approx(
+            score, abs=1e-6
+        )
+
+
+def test_closing_in_the_middle_of_a_build_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr("index.sketch.CHUNK", 8)
+    started = threading.Event()
+    real = generation.empty_vectors
+
+    def told(*arguments):
+        started.set()
+        time.sleep(0.2)
+        return real(*arguments)
+
+    monkeypatch.setattr("index.generation.empty_vectors", told)
+    d = SoftDict.open(tmp_path, encoder=ENCODER)
+    d.update(SEEDS)
+    assert started.wait(30)
+    d.close()
+
+    assert not [t for t in threading.enumerate() if t.name == "softdict-sketch"]
+    with SoftDict.open(tmp_path) as d:
+        assert not list((tmp_path / "generations").glob("*.part")) or d._rebuilder.busy
+        agrees(d, SEEDS)
+        d.settle()
+        assert snapshot_of(d).sketch is not None
+
+
+def test_killing_a_build_leaves_a_store_that_opens(tmp_path):
+    code = """
+import sys, index.rebuilding, index.generation, time
+from index import SoftDict
+index.rebuilding.SKETCHED_FROM = 200
+real = index.generation._checksum
+def slow(path):
+    print("saving", flush=True)
+    time.sleep(30)
+    return real(path)
+index.generation._checksum = slow
+d = SoftDict.open(sys.argv[1], encoder="random:1")
+d.update({f"key {n}": float(n % 17) for n in range(300)})
+time.sleep(60)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "saving\n"
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+
+    with SoftDict.open(tmp_path) as d:
+        agrees(d, SEEDS)
+        d.settle()
+        agrees(d, SEEDS)
+    assert [folder.suffix for folder in (tmp_path / "generations").iterdir()] == [""]
+
+
+def test_a_deleted_or_replaced_dataset_takes_its_index_along(tmp_path):
+    with Catalog.open(tmp_path) as catalog:
+        first = catalog.create("first", encoder=ENCODER)
+        first.update(SEEDS)
+        first.settle()
+        second = catalog.create("second", encoder=ENCODER)
+        second.update(SEEDS)
+        second.settle()
+        catalog.delete("first")
+        number = second.id
+    with Catalog.open(tmp_path) as catalog:
+        assert [folder.name for folder in (tmp_path / "generations").iterdir()] == [str(number)]
+        agrees(catalog["second"], SEEDS)
+
+
+def test_rows_stacked_from_blocks_are_those_of_the_entries_that_are_there():
+    d = SoftDict(SEEDS, encoder=ENCODER)
+    d.settle()
+    d.update({"one more": 1.0, "another": 2.0})
+    del d["key 4"]
+    snapshot = snapshot_of(d)
+    rows = StackedRows(snapshot)
+
+    present = [snapshot.keys_at(np.flatnonzero(snapshot.alive))][0]
+    expected = open_encoder(ENCODER).encode(list(present))
+    assert len(rows) == 301
+    np.testing.assert_allclose(rows[np.arange(301)], expected, atol=1e-6)
+    np.testing.assert_allclose(rows[10:20], expected[10:20], atol=1e-6)
+
+
+class SketchedMachine(Machine):
+    """The machine of every dictionary, on one that is sketched from sixteen keys on."""
+
+    def open(self) -> None:
+        super().open()
+        more = {f"seed {number}": number for number in range(24)}
+        if not self.model and not hasattr(self, "seeded"):
+            self.seeded = True
+            self.d.update(more)
+            self.model.update(more)
+
+    @rule()
+    def settle(self) -> None:
+        self.d.settle()
+
+    @rule(numbers=st.sets(st.integers(0, 40), max_size=12))
+    def update_many(self, numbers: set[int]) -> None:
+        entries = {f"seed {number}": float(number) for number in sorted(numbers)}
+        self.d.update(entries)
+        self.model.update(entries)
+
+
+@pytest.fixture(autouse=True)
+def _machine_threshold(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.cls is not None:
+        monkeypatch.setattr("index.rebuilding.SKETCHED_FROM", 16)
+
+
+TestSketchedMachine = SketchedMachine.TestCase
+TestSketchedMachine.settings = settings(
+    max_examples=40,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
