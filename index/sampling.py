@@ -50,6 +50,7 @@ CODES_STRAY = 0.03  # how far a code's score is off, in units of cosine: no τ i
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
 BLIND_SHARE = 0.1  # of the draws from cells go by the number of keys alone
 FEW = 50.0  # F in equation (3)
+AT_ONCE = 512  # rows scored at a time: they stay in the cache, and no thread is waited for
 SLOPE = 1.702  # the logistic curve of this slope is within .01 of the normal one
 
 
@@ -100,14 +101,14 @@ def draw_sample(
     if allowed is not None:
         guesses, near = guesses[allowed[near]], near[allowed[near]]
     head, edge = near[: effort.taken], near[effort.taken :]
-    head_scores = rows[head] @ query
+    head_scores = _scores(rows, head, query)
     plan = _plan(sketch, query, temperature, guesses, head_scores, standing, effort)
     edge_chances = plan.chances
     picked = _systematic(edge_chances, rng)
     drawn, counts = edge[picked], 1 / edge_chances[picked]
     far, far_counts = _draw_from_cells(sketch, plan, standing, rng)
-    new = ~np.isin(far, near)  # what is near has its own draw: here it counts as nothing
-    edge_scores, far_scores = rows[drawn] @ query, rows[far] @ query
+    new = ~_among(far, near)  # what is near has its own draw: here it counts as nothing
+    edge_scores, far_scores = _scores(rows, drawn, query), _scores(rows, far, query)
     scores = np.concatenate([head_scores, edge_scores, far_scores[new]])
     peak = float(scores.max(initial=-1.0))
     edge_terms = counts * np.exp((edge_scores.astype(np.float64) - peak) / temperature)
@@ -121,6 +122,19 @@ def draw_sample(
         np.concatenate([np.ones(len(head)), counts, far_counts[new]]),
         variance**0.5,
     )
+
+
+def _scores(rows: Rows, picked: Numbers, query: Rows) -> Rows:
+    """Score some rows, as many at a time as stay in the cache (``take`` outruns an index)."""
+    parts = (picked[start : start + AT_ONCE] for start in range(0, len(picked), AT_ONCE))
+    scores = [rows.take(part, axis=0) @ query for part in parts]
+    return np.concatenate(scores) if scores else np.empty(0, np.float32)
+
+
+def _among(rows: Numbers, others: Numbers) -> NDArray[np.bool_]:
+    """Tell which rows are among others; ``np.isin`` takes five times as long."""
+    others = np.append(np.sort(others), -1)
+    return np.asarray(others[np.searchsorted(others[:-1], rows)] == rows)
 
 
 @dataclass(frozen=True, eq=False)
