@@ -148,6 +148,7 @@ class Truth:
     temperature: float
     mass: np.ndarray  # (q,) Σ exp(score / τ): no shift, for float64 holds exp(1 / .01)
     means: dict[str, np.ndarray]  # (q, v) of each column of numbers, over the keys that have it
+    known: dict[str, np.ndarray]  # (q,) share of the weight whose keys have it
     labels: np.ndarray  # (q, labels) shares
     spread: dict[str, float]  # root mean squared distance of each column's values to their mean
 
@@ -200,13 +201,15 @@ def exact_attention(
         spread[name] = float(np.sqrt(((there - there.mean(axis=0)) ** 2).sum(axis=1).mean()))
     truths = {}
     for tau in temperatures:
-        means, at = {}, 0
+        means, known, at = {}, {}, 0
         for name, values in numbers.items():
             width = values.shape[1]
-            means[name] = sums[tau][:, at : at + width] / sums[tau][:, at + width, np.newaxis]
+            held = sums[tau][:, at + width]
+            means[name] = sums[tau][:, at : at + width] / held[:, np.newaxis]
+            known[name] = held / mass[tau]
             at += width + 1
         shares = labels[tau] / mass[tau][:, np.newaxis]
-        truths[tau] = Truth(tau, mass[tau], means, shares, spread)
+        truths[tau] = Truth(tau, mass[tau], means, known, shares, spread)
     return truths, top
 
 

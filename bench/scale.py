@@ -13,7 +13,9 @@ error        total variation between the weights softdict states and exact ones,
 told         the error that softdict states, with the share of queries in which it is at least
              the true one (what float32 scores alone cause, 1e-6, counts as none)
 blend        distance of the blended number from the exact one, in standard deviations of the
-             value over the keys that have it (for the vector: root mean squared distance)
+             value over the keys that have it (for the vector: root mean squared distance).
+             Where less than half of the weight has a value, a blend stands for that part
+             alone, and softdict says how large it is: those are shown apart, too
 labels       total variation of the listed labels' shares, the unlisted as one
 recall       share of the ten listed keys that score as high as the exact tenth
 time         a whole ``attend_keys`` and ``blend_all``, from the query's vector on; the peers
@@ -42,7 +44,9 @@ from index.snapshot import Snapshot
 
 TEMPERATURES = (0.02, 0.03, 0.05, 0.1)
 TURN = 5  # sampled queries, of which one is also scanned
-NUMBERS = ("length", "latitude", "longitude", "globe")
+PLACE = ("latitude", "longitude", "globe")
+NUMBERS = ("length", *PLACE)
+MOSTLY = 0.5  # of the weight has a place
 ERROR, BLEND, COVERED, VACUOUS, RECALL = 0.03, 0.03, 0.95, 4.0, 0.98  # wanted
 FASTER = {0.02: 15, 0.03: 15, 0.05: 15, 0.1: 8}
 
@@ -93,7 +97,8 @@ def judge(
 ) -> dict[str, list[float]]:
     """Compare every answer with exact attention: figures by query."""
     keys = snapshot.blocks[0].vectors.rows
-    names = ("error", "error_listed", "told", "recall", "scored", "effective_keys", "coverage")
+    names = ("error", "error_listed", "told", "recall", "scored", "effective_keys", "coverage",
+             "known")  # fmt: skip
     by: dict[str, list[float]] = {name: [] for name in (*names, "label", *NUMBERS)}
     for at, (attention, blends) in enumerate(found):
         mass = float(truth.mass[at])
@@ -105,6 +110,7 @@ def judge(
         by["scored"].append(attention.scored)
         by["effective_keys"].append(float(attention.state.effective_keys[0]))
         by["coverage"].append(attention.coverage)
+        by["known"].append(float(truth.known["globe"][at]))
         for name, off in _large.blend_errors(blends, truth, at, snapshot.labels[0]):
             by[name].append(off)
     return by
@@ -114,7 +120,7 @@ def figures(
     by: dict[str, list[float]], times: dict[str, dict[int, float]], keys: int
 ) -> dict[str, Any]:
     error, told = np.array(by["error"]), np.array(by["told"])
-    half = len(error) // 2  # the first half are sentences
+    mostly = np.array(by["known"]) >= MOSTLY
     made: dict[str, Any] = {
         "error": percentiles(error, 50, 95, 99),
         "error_listed": percentiles(by["error_listed"], 50, 95, 99),
@@ -126,12 +132,12 @@ def figures(
         "effective_keys": percentiles(by["effective_keys"], 50)[0],
         "coverage": percentiles(by["coverage"], 50)[0],
     }
+    parts = {"all": np.ones(len(error), bool), "known": mostly, "little known": ~mostly}
+    made["queries"] = {part: int(mask.sum()) for part, mask in parts.items()}
     for name in ("label", *NUMBERS):
-        made[name] = {
-            "all": percentiles(by[name], 50, 95),
-            "sentences": percentiles(by[name][:half], 50, 95),
-            "places": percentiles(by[name][half:], 50, 95),
-        }
+        off = np.array(by[name])
+        made[name] = {part: percentiles(off[mask], 50, 95) if mask.any() else [0.0, 0.0]
+                      for part, mask in parts.items()}  # fmt: skip
     for peer, of_query in times.items():
         made[f"{peer}_ms"] = [1e3 * t for t in percentiles(list(of_query.values()), 50, 99)]
     for peer in ("exact", "product"):
@@ -146,11 +152,13 @@ def figures(
 def wanted(tau: float, f: dict[str, Any]) -> dict[str, tuple[str, str, bool]]:
     """Say what was wanted, what was found, and whether that is as wanted."""
     worst = max(f[name]["all"][1] for name in NUMBERS)
+    known = max(f["length"]["all"][1], *(f[name]["known"][1] for name in PLACE))
     vacuous = f["told"][0] / max(f["error"][0], 1e-12)
     p50, p99 = f["exact_ratio"][:2]
     return {
         "error, p95": (f"≤ {ERROR}", f"{f['error'][1]:.4f}", f["error"][1] <= ERROR),
         "worst blend, p95": (f"≤ {BLEND} sd", f"{worst:.4f}", worst <= BLEND),
+        "the same, mostly known": (f"≤ {BLEND} sd", f"{known:.4f}", known <= BLEND),
         "told ≥ true": (f"≥ {COVERED:.0%}", f"{f['covered']:.1%}", f["covered"] >= COVERED),
         "told / true, medians": (f"≤ {VACUOUS:g}", f"{vacuous:.2f}", vacuous <= VACUOUS),
         "recall@10": (f"≥ {RECALL}", f"{f['recall']:.4f}", f["recall"] >= RECALL),
@@ -170,11 +178,12 @@ def tables(found: dict[float, dict[str, Any]]) -> str:
           f"{f['recall']:.4f}", f"{f['effective_keys']:,.0f}", f"{f['coverage']:.2f}",
           f"{f['scored'][0]:,.0f}", f"{f['scanned']:.1%}"] for tau, f in found.items()],
     )  # fmt: skip
-    kinds = _large.markdown(
-        ["τ", "queries", *(f"{name} p50 / p95" for name in (*NUMBERS, "label"))],
-        [[f"{tau:g}", kind, *(f"{f[name][kind][0]:.4f} / {f[name][kind][1]:.4f}"
-                              for name in (*NUMBERS, "label"))]
-         for tau, f in found.items() for kind in ("sentences", "places")],
+    parts = {"known": f"≥ {MOSTLY:.0%}", "little known": f"< {MOSTLY:.0%}"}
+    known = _large.markdown(
+        ["τ", "weight with a place", "queries", *(f"{name} p50 / p95" for name in PLACE)],
+        [[f"{tau:g}", says, f"{f['queries'][part]}",
+          *(f"{f[name][part][0]:.4f} / {f[name][part][1]:.4f}" for name in PLACE)]
+         for tau, f in found.items() for part, says in parts.items()],
     )  # fmt: skip
     times = _large.markdown(
         ["τ", "sampled p50", "p99", "exact p50", "p99", "product p50", "p99",
@@ -191,7 +200,7 @@ def tables(found: dict[float, dict[str, Any]]) -> str:
         [[what, *(f"{asked[what][1]} ({asked[what][0]}) {'PASS' if asked[what][2] else '**short**'}"
                   for asked in judged.values())] for what in next(iter(judged.values()))],
     )  # fmt: skip
-    return "\n\n".join([errors, kinds, times, verdicts])
+    return "\n\n".join([errors, known, times, verdicts])
 
 
 def main() -> None:
