@@ -166,7 +166,7 @@ def hypernyms(synsets, language_list, dev):
     return rows
 
 
-def prepare(folder: Path, questions: Path, out: Path, seed: int = 0) -> None:
+def prepare(folder: Path, out: Path, seed: int = 0) -> None:
     rng = random.Random(seed)
     english, dev = English(), {"sentences": [], "words": [], "categories": []}
     synsets = list(corpus.concepts(folder))
@@ -182,8 +182,6 @@ def prepare(folder: Path, questions: Path, out: Path, seed: int = 0) -> None:
             rows += [("en", "word", w, [english[w]], [1.0]) for w in synset["en"][:3]]
             if corpus.one_in(3, synset["id"]):
                 rows.append(("en", "gloss", synset["def"], [english[synset["def"]]], [1.0]))
-    for text, _ in json.loads(questions.read_text(encoding="utf-8"))["train"]:
-        rows.append(("en", "question", text, [english[text]], [1.0]))
     pairs = hypernyms(synsets, found, dev)
     out.mkdir(parents=True, exist_ok=True)
     language, kind, text, targets, weights = zip(*rows, strict=True)
@@ -208,10 +206,7 @@ def prepare(folder: Path, questions: Path, out: Path, seed: int = 0) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpus", type=Path, default=Path("../shared/corpus"))
-    parser.add_argument("--questions", type=Path,
-                        default=Path("../shared/eval/clinc150/train_val.json"),
-                        help="English questions, of which the labels are not read")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("work/encoder/prepared"))
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    prepare(args.corpus, args.questions, args.out, args.seed)
+    prepare(args.corpus, args.out, args.seed)
