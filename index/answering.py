@@ -17,7 +17,7 @@ from index.encoders import EncoderWorker
 from index.errors import Fault, InvalidRequest
 from index.explaining import explained
 from index.masks import AsOf, parse_as_of
-from index.search import TOLERANCE, Attention, Tau, attend_keys
+from index.search import AT_ONCE, TOLERANCE, Attention, Tau, attend_keys
 from index.snapshot import Place, Snapshot
 from index.store import Record
 from index.temperature import Temperature, effective_keys_temperature, parse_temperature
@@ -25,7 +25,6 @@ from index.values import blend_column
 from index.where import Where, parse_where, where_mask
 
 Weights = NDArray[np.floating[Any]]
-TOGETHER = 64  # queries attended to in one call
 
 
 @dataclass(frozen=True)
@@ -184,17 +183,18 @@ def answer_softly(
     rows = encoder.encode_queries(question.queries)
     allowed = question.allowed(snapshot)
     tau, source = _temperature(question, record, encoder)
+    together = max(1, AT_ONCE // max(snapshot.rows, 1))
     answers = []
-    for start in range(0, len(rows), TOGETHER):
+    for start in range(0, len(rows), together):
         found = attend_keys(
             snapshot,
-            rows[start : start + TOGETHER],
+            rows[start : start + together],
             temperature=tau,
             allowed=allowed,
             k=question.k,
             tolerance=wanted_tolerance(question, record),
         )
-        queries = question.queries[start : start + TOGETHER]
+        queries = question.queries[start : start + together]
         for query, attention in zip(queries, found, strict=True):
             answer = _answer(query, record, snapshot, attention, source, encoder)
             if question.explain:

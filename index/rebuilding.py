@@ -77,9 +77,11 @@ def sketched_block(snapshot: Snapshot, home: Path | None, record: Record, go_on:
     """
     rows = StackedRows(snapshot)
     order, sketch = build_sketch(rows, go_on=go_on)
-    made = np.empty(rows.shape, np.float32)
-    if home is not None:
-        made = generation.empty_vectors(home, record.id, rows.shape)
+    made = (
+        np.empty(rows.shape, np.float32)
+        if home is None
+        else generation.empty_vectors(home, record.id, rows.shape)
+    )
     for start in range(0, len(rows), CHUNK):
         if not go_on():
             raise Cancelled

@@ -99,40 +99,57 @@ def attend_keys(
         Wanted total variation error, at 95 %. At 0, and where it is as cheap, every key is
         scored and the error is 0.
     """
+    keys = int(np.count_nonzero(allowed))
+    if keys * RANDOM_ACCESS < len(allowed):
+        return _attend_listed(snapshot, queries, temperature, np.flatnonzero(allowed), k)
     if not tolerance or snapshot.sketch is None or callable(temperature):
-        return _attend_all(snapshot, queries, temperature, allowed, k)
+        return _attend_all(snapshot, queries, temperature, allowed, keys, k)
     part = _Part.of(snapshot, snapshot.sketch, allowed)
     found = [_attend_some(snapshot, part, q, temperature, k, tolerance) for q in queries]
     left = [number for number, attention in enumerate(found) if attention is None]
-    exact = _attend_all(snapshot, queries[left], temperature, allowed, k) if left else []
-    for number, attention in zip(left, exact, strict=True):
-        found[number] = attention
+    if left:
+        exact = _attend_all(snapshot, queries[left], temperature, allowed, keys, k)
+        for number, attention in zip(left, exact, strict=True):
+            found[number] = attention
     return [attention for attention in found if attention is not None]
 
 
-# Every key
+# Every allowed key
 
 
 def _attend_all(
-    snapshot: Snapshot, queries: Rows, temperature: Tau, allowed: Mask, k: int
+    snapshot: Snapshot, queries: Rows, temperature: Tau, allowed: Mask, keys: int, k: int
 ) -> list[Attention]:
-    """Score every row, for some queries at a time."""
-    some = max(1, AT_ONCE // max(snapshot.rows, 1))
-    keys = int(np.count_nonzero(allowed))
+    """Score every row, and mask those that are not allowed."""
+    scores = snapshot.scores(queries)
     masked = None if keys == len(allowed) else allowed
-    found = []
-    for start in range(0, len(queries), some):
-        scores = snapshot.scores(queries[start : start + some])
-        taus = np.full(len(scores), temperature)
-        if callable(temperature):
-            known = scores if masked is None else scores[:, masked]
-            taus = np.array([temperature(row) for row in known])
-        state = _state(scores, taus, masked, k)
-        found += [
-            Attention(float(taus[i]), keys, scores[i], _row(state, i), masked)
-            for i in range(len(scores))
-        ]
-    return found
+    known = scores if masked is None or not callable(temperature) else scores[:, masked]
+    taus = _temperatures(temperature, known)
+    state = _state(scores, taus, masked, k)
+    return [
+        Attention(float(tau), keys, scores[i], _row(state, i), masked) for i, tau in enumerate(taus)
+    ]
+
+
+def _attend_listed(
+    snapshot: Snapshot, queries: Rows, temperature: Tau, rows: NDArray[np.int64], k: int
+) -> list[Attention]:
+    """Score the allowed rows alone, where they are few."""
+    scores = snapshot.scores_at(queries, rows)
+    taus = _temperatures(temperature, scores)
+    state = _state(scores, taus, None, k)
+    state = replace(state, top_rows=_moved_rows(state.top_rows, rows))
+    return [
+        Attention(float(tau), len(rows), scores[i], _row(state, i), rows=rows)
+        for i, tau in enumerate(taus)
+    ]
+
+
+def _temperatures(temperature: Tau, known: Rows) -> NDArray[np.float64]:
+    """Give τ of each query, from the scores of its allowed keys if need be."""
+    if callable(temperature):
+        return np.array([temperature(row) for row in known])
+    return np.full(len(known), temperature)
 
 
 def _state(scores: Rows, taus: NDArray[np.float64], allowed: Mask | None, k: int) -> State:
@@ -224,9 +241,10 @@ def _attend_fresh(
     first = len(part.sketch)
     scores = snapshot.scores(query[np.newaxis], first_block=1)
     state = _state(scores, np.array([tau]), part.allowed[first:], k)
-    state = replace(state, top_rows=_moved_rows(state.top_rows, lambda rows: rows + first))
-    rows = np.flatnonzero(part.allowed[first:])
-    return state, scores[0, rows], rows + first
+    after = np.arange(first, snapshot.rows)
+    state = replace(state, top_rows=_moved_rows(state.top_rows, after))
+    mask = part.allowed[first:]
+    return state, scores[0, mask], after[mask]
 
 
 def _joined(
@@ -238,7 +256,7 @@ def _joined(
 ) -> Attention:
     """Merge the sample's state and that of the fresh rows, and say how far off they may be."""
     state = attend(sample.scores[np.newaxis], temperature=tau, counts=sample.counts, k=k)
-    state = replace(state, top_rows=_moved_rows(state.top_rows, lambda rows: sample.rows[rows]))
+    state = replace(state, top_rows=_moved_rows(state.top_rows, sample.rows))
     own_peak = float(state.peak[0])
     fresh_state, fresh_scores, fresh_rows = fresh
     state = merge(state, fresh_state)
@@ -258,7 +276,6 @@ def _joined(
     return replace(found, coverage=coverage, error=min(float(error), 1.0))
 
 
-def _moved_rows(
-    rows: NDArray[np.int64], move: Callable[[NDArray[np.int64]], NDArray[np.int64]]
-) -> NDArray[np.int64]:
-    return np.where(rows < 0, -1, move(rows))
+def _moved_rows(places: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the best among some rows by the rows' own numbers; -1 stays -1."""
+    return np.append(rows, -1)[places]

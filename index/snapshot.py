@@ -23,6 +23,7 @@ from index.sketch import Sketch
 from index.values import Array, LabelTable, Order, order_of, pack, unpack
 from index.vectors import Rows, VectorBlock
 
+FETCHED = 512  # scattered rows scored at a time: they stay in the cache
 BLOCK = 65_536  # rows: a block of 384 components is 100 MB
 
 
@@ -127,6 +128,20 @@ class Snapshot:
             self._starts[first_block:], self.blocks[first_block:], strict=False
         ):
             block.vectors.scores(queries, scores[:, start - first : start - first + len(block)])
+        return scores
+
+    def scores_at(self, queries: Rows, rows: NDArray[np.int64]) -> Rows:
+        """Give the (q, m) cosines of unit queries and some rows, in their order."""
+        scores = np.empty((len(queries), len(rows)), np.float32)
+        for start in range(0, len(rows), FETCHED):
+            part = rows[start : start + FETCHED]
+            of_block = np.searchsorted(self._starts, part, side="right") - 1
+            for number in np.unique(of_block):
+                mine = np.flatnonzero(of_block == number)
+                found = self.blocks[number].vectors.rows.take(
+                    part[mine] - self._starts[number], axis=0
+                )
+                scores[:, start + mine] = np.vecdot(found, queries[:, np.newaxis])
         return scores
 
     @property

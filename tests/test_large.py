@@ -44,7 +44,7 @@ def _small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 def _sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw few keys, and never think a scan cheaper."""
     monkeypatch.setattr("index.search.Effort", lambda: Effort(coded=96, taken=32, drawn=64))
-    monkeypatch.setattr("index.search.RANDOM_ACCESS", 1.0)
+    monkeypatch.setattr("index.search.RANDOM_ACCESS", 2.0)
 
 
 @pytest.fixture
