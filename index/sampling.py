@@ -54,23 +54,6 @@ AT_ONCE = 512  # rows scored at a time
 FAR_BELOW = -3.0  # standard deviations, where the normal curve's asymptote is near enough
 
 
-@dataclass(frozen=True)
-class Effort:
-    """How many keys to look at: by their codes, all of the best, and drawn of the others."""
-
-    coded: int = 8192
-    taken: int = 1024
-    drawn: int = 6144
-
-    def times(self, factor: float) -> Effort:
-        return Effort(*(int(factor * n) for n in (self.coded, self.taken, self.drawn)))
-
-    @property
-    def scored(self) -> int:
-        """Keys that it scores one by one, at most."""
-        return self.taken + self.drawn
-
-
 @dataclass(frozen=True, eq=False)
 class Sample:
     """m distinct keys that stand for all allowed keys of a block, as one query sees them."""
@@ -81,50 +64,124 @@ class Sample:
     mass_error: float  # standard error of Σ counts · exp((scores - the greatest score) / τ)
 
 
-def draw_sample(
-    sketch: Sketch,
-    rows: Rows,
-    query: Rows,
-    *,
-    temperature: float,
-    effort: Effort,
-    allowed: NDArray[np.bool_] | None = None,
-    standing: Numbers | None = None,
-) -> Sample:
-    """Draw the keys that stand for all ``rows`` of a sketch, or for the allowed ones.
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What one query can expect of a sketched block: its head, and where the rest may lie."""
 
-    ``query`` is (d,). ``allowed`` is the (n,) mask of rows and ``standing`` the numbers of
-    the allowed ones, in order; both or neither.
-    """
-    rng = np.random.default_rng(int.from_bytes(blake2b(query.tobytes(), digest_size=8).digest()))
-    guesses, near = (found[0] for found in sketch.codes.best(query[np.newaxis], effort.coded))
-    if allowed is not None:
-        guesses, near = guesses[allowed[near]], near[allowed[near]]
-    head, edge = near[: effort.taken], near[effort.taken :]
-    head_scores = _scores(rows, head, query)
-    plan = _plan(sketch, query, temperature, guesses, head_scores, standing, effort)
-    picked = _systematic(plan.chances, rng)
-    drawn, counts = edge[picked], 1 / plan.chances[picked]
-    far, far_counts = _draw_from_cells(sketch, plan, standing, rng)
-    known = np.zeros(len(sketch), bool)
-    known[near] = True
-    new = ~known[far]  # what is near has its own draw: among the far it counts as nothing
-    rest = np.concatenate([drawn, far[new]])
-    rest_scores = _scores(rows, rest, query)
-    scores = np.concatenate([head_scores, rest_scores])
-    peak = float(scores.max(initial=-1.0))
-    exps = np.exp((rest_scores.astype(np.float64) - peak) / temperature)
-    far_terms = np.zeros(len(far))
-    far_terms[new] = far_counts[new] * exps[len(drawn) :]
-    expected = plan.variance * np.exp(2 * (plan.bar - peak) / temperature)
-    variance = _variance(counts, counts * exps[: len(drawn)])
-    variance += _shrunk(_variance(far_counts, far_terms), far_terms, expected)
-    return Sample(
-        np.concatenate([head, rest]),
-        scores,
-        np.concatenate([np.ones(len(head)), counts, far_counts[new]]),
-        variance**0.5,
-    )
+    sketch: Sketch
+    rows: Rows  # (n, d) of which the sketch is
+    query: Rows  # (d,)
+    temperature: float
+    standing: Numbers | None  # the allowed rows, where some are not
+    near: Numbers  # allowed rows whose codes score best, best first
+    head_scores: Rows  # of the first of them: all of these are taken
+    edge_hopes: Floats  # exp(score / τ) that the others' codes lead to expect, against the bar's
+    bar: float  # the score below which keys are left to the cells
+    sizes: Numbers  # (c,) allowed rows of each cell
+    hopes: Floats  # (c,) √E[exp(2 (s - bar) / τ); s < bar] of each of them
+
+    @classmethod
+    def of(
+        cls,
+        sketch: Sketch,
+        rows: Rows,
+        query: Rows,
+        *,
+        temperature: float,
+        taken: int,
+        coded: int,
+        allowed: NDArray[np.bool_] | None = None,
+        standing: Numbers | None = None,
+    ) -> Outlook:
+        """Look at every key through its code, and score the ``taken`` best of ``coded`` ones.
+
+        ``allowed`` is the (n,) mask of rows and ``standing`` the numbers of the allowed ones,
+        in order; both or neither.
+        """
+        guesses, near = (found[0] for found in sketch.codes.best(query[np.newaxis], coded))
+        if allowed is not None:
+            guesses, near = guesses[allowed[near]], near[allowed[near]]
+        head_scores = _scores(rows, near[:taken], query)
+        half = taken // 2  # codes tell low of what is near: by how much, and how surely?
+        off = head_scores[half:] - guesses[half:taken]
+        lift, stray = (float(off.mean()), float(off.std())) if len(off) else (0.0, 0.0)
+        bar = float(guesses[-1]) + lift if len(guesses) else 1.0
+        edge = guesses[taken:].astype(np.float64) + lift - bar
+        bounds = sketch.starts if standing is None else np.searchsorted(standing, sketch.starts)
+        return cls(
+            sketch,
+            rows,
+            query,
+            temperature,
+            standing,
+            near,
+            head_scores,
+            np.exp(edge / max(temperature, stray)),
+            bar,
+            np.diff(bounds),
+            np.exp(_log_hopes(sketch, query, temperature, bar)),
+        )
+
+    def sample(self, drawn: int) -> Sample:
+        """Draw so many keys beside the head; the same ones whenever the same is asked."""
+        rng = np.random.default_rng(
+            int.from_bytes(blake2b(self.query.tobytes(), digest_size=8).digest())
+        )
+        taken = len(self.head_scores)
+        chances, draws = self._shares(drawn)
+        picked = _systematic(chances, rng)
+        edge, counts = self.near[taken:][picked], 1 / chances[picked]
+        far, far_counts = self._from_cells(draws, rng)
+        known = np.zeros(len(self.sketch), bool)
+        known[self.near] = True
+        new = ~known[far]  # what is near has its own draw: among the far it counts as nothing
+        rest = np.concatenate([edge, far[new]])
+        rest_scores = _scores(self.rows, rest, self.query)
+        scores = np.concatenate([self.head_scores, rest_scores])
+        peak = float(scores.max(initial=-1.0))
+        exps = np.exp((rest_scores.astype(np.float64) - peak) / self.temperature)
+        far_terms = np.zeros(len(far))
+        far_terms[new] = far_counts[new] * exps[len(edge) :]
+        variance = _variance(counts, counts * exps[: len(edge)])
+        variance += _shrunk(
+            _variance(far_counts, far_terms), far_terms, self._expected_variance(draws, peak)
+        )
+        return Sample(
+            np.concatenate([self.near[:taken], rest]),
+            scores,
+            np.concatenate([np.ones(taken), counts, far_counts[new]]),
+            variance**0.5,
+        )
+
+    def _shares(self, drawn: int) -> tuple[Floats, Floats]:
+        """Give π of each key at the edge, and the draws wanted of each cell."""
+        edge_mass, cell_mass = self.edge_hopes.sum(), self.sizes * self.hopes
+        share = float(edge_mass / max(edge_mass + cell_mass.sum(), 1e-300))
+        at_edge = drawn * min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
+        chances = _shared(self.edge_hopes, at_edge, np.ones(len(self.edge_hopes)))
+        by_hope = cell_mass / max(float(cell_mass.sum()), 1e-300)
+        by_size = self.sizes / max(int(self.sizes.sum()), 1)
+        weights = (1 - BLIND_SHARE) * by_hope + BLIND_SHARE * by_size
+        left = drawn - float(chances.sum())
+        return chances, _shared(weights, left, self.sizes.astype(np.float64))
+
+    def _from_cells(self, draws: Floats, rng: np.random.Generator) -> tuple[Numbers, Floats]:
+        """Draw rows of cells: a run from a random place on, for they stand at random there."""
+        sizes = self.sizes
+        cells = _systematic(draws, rng)
+        cells = cells[sizes[cells] > 0]
+        turn = np.arange(len(cells)) - np.searchsorted(cells, cells)
+        offsets = (rng.random(len(sizes)) * sizes).astype(np.int64)
+        inside = (offsets[cells] + turn) % sizes[cells]
+        places = (np.cumsum(sizes) - sizes)[cells] + inside
+        counts = sizes[cells] / draws[cells]
+        return (places if self.standing is None else self.standing[places]), counts
+
+    def _expected_variance(self, draws: Floats, peak: float) -> float:
+        """The variance that equation (3) draws towards, in units of exp(peak / τ) squared."""
+        wanted = draws > 0
+        at_bar = float(((self.sizes * self.hopes)[wanted] ** 2 / draws[wanted]).sum())
+        return at_bar * math.exp(2 * (self.bar - peak) / self.temperature)
 
 
 def _scores(rows: Rows, picked: Numbers, query: Rows) -> Rows:
@@ -135,48 +192,6 @@ def _scores(rows: Rows, picked: Numbers, query: Rows) -> Rows:
         part = order[start : start + AT_ONCE]
         scores[part] = np.vecdot(rows.take(picked[part], axis=0), query)
     return scores
-
-
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """Where the draws go."""
-
-    bar: float  # the score below which keys are left to the cells
-    chances: Floats  # π of each key at the edge
-    sizes: Numbers  # (c,) allowed rows of each cell
-    draws: Floats  # (c,) draws expected of each cell
-    variance: float  # of the draws from cells, in units of exp(bar / τ) squared: equation (3)
-
-
-def _plan(
-    sketch: Sketch,
-    query: Rows,
-    temperature: float,
-    guesses: Rows,
-    head_scores: Rows,
-    standing: Numbers | None,
-    effort: Effort,
-) -> _Plan:
-    bounds = sketch.starts if standing is None else np.searchsorted(standing, sketch.starts)
-    sizes = np.diff(bounds)
-    half = effort.taken // 2  # codes tell low of what is near: by how much, and how surely?
-    off = head_scores[half:] - guesses[half : effort.taken]
-    lift, stray = (float(off.mean()), float(off.std())) if len(off) else (0.0, 0.0)
-    bar = float(guesses[-1]) + lift if len(guesses) else 1.0
-    edge = guesses[effort.taken :].astype(np.float64) + lift - bar
-    edge_hopes = np.exp(edge / max(temperature, stray))
-    hopes = np.exp(_log_hopes(sketch, query, temperature, bar))
-    cell_hopes = sizes * hopes
-    near_part = float(np.exp(edge / temperature).sum())
-    share = near_part / max(near_part + float(cell_hopes.sum()), 1e-300)
-    at_edge = effort.drawn * min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
-    by_size = (1 - BLIND_SHARE) * cell_hopes / max(float(cell_hopes.sum()), 1e-300)
-    cell_weights = by_size + BLIND_SHARE * sizes / max(int(sizes.sum()), 1)
-    chances = _shared(edge_hopes, at_edge, np.ones(len(edge)))
-    draws = _shared(cell_weights, effort.drawn - float(chances.sum()), sizes.astype(np.float64))
-    wanted = draws > 0
-    variance = float(((sizes * hopes)[wanted] ** 2 / draws[wanted]).sum())
-    return _Plan(bar, chances, sizes, draws, variance)
 
 
 def _log_hopes(sketch: Sketch, query: Rows, temperature: float, bar: float) -> Floats:
@@ -224,29 +239,14 @@ def _systematic(expected: Floats, rng: np.random.Generator) -> Numbers:
     return np.minimum(np.searchsorted(ends, steps, side="right"), len(ends) - 1)
 
 
-def _draw_from_cells(
-    sketch: Sketch, plan: _Plan, standing: Numbers | None, rng: np.random.Generator
-) -> tuple[Numbers, Floats]:
-    """Draw rows of cells: a run from a random place on, for rows stand at random in a cell."""
-    draws, sizes = plan.draws, plan.sizes
-    cells = _systematic(draws, rng)
-    cells = cells[sizes[cells] > 0]
-    turn = np.arange(len(cells)) - np.searchsorted(cells, cells)
-    offsets = (rng.random(len(sizes)) * sizes).astype(np.int64)
-    inside = (offsets[cells] + turn) % sizes[cells]
-    first = sketch.starts[:-1] if standing is None else np.cumsum(sizes) - sizes
-    places = first[cells] + inside
-    return (places if standing is None else standing[places]), sizes[cells] / draws[cells]
-
-
 def _variance(counts: Floats, terms: Floats) -> float:
     """Equation (2) of one group of drawn keys."""
     room = 1 - 1 / counts
     total, drawn = float(room.sum()), int(np.count_nonzero(room))
     if total <= 0 or drawn < 2:
         return 0.0
-    deviations = terms - room @ terms / total
-    return float(room @ deviations**2) * drawn / (drawn - 1)
+    deviations = terms - (room * terms).sum() / total
+    return float((room * deviations**2).sum()) * drawn / (drawn - 1)
 
 
 def _shrunk(variance: float, terms: Floats, expected: float) -> float:

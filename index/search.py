@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.attention import State, attend, attention_weights, merge, stack
-from index.sampling import Effort, Sample, draw_sample
+from index.sampling import Outlook, Sample
 from index.sketch import Sketch
 from index.snapshot import Snapshot
 
@@ -33,7 +33,9 @@ STANDARD_ERRORS = 2.2  # that a stated error is wide: a normal one needs 1.96 to
 ROUNDING = 2e-7  # of a float32 cosine: what any weight may be off by, in units of τ
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 SHARE_DRAWN_FROM = 0.25  # of a sketched block must be allowed, or scanning is as fast
-HEADROOM = 1.3  # more draws than a tolerance asks for: the next estimate may be unluckier
+CODED, TAKEN, DRAWN = 8192, 1024, 1024  # keys seen by codes, scored, and drawn at first
+HEADROOM = 1.2  # more draws than a tolerance asks for: the next estimate may be unluckier
+LEAST_STEP, GREATEST_STEP = 1.5, 16.0  # times as many draws as before
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,16 @@ class Attention:
         """Give the weights of single allowed keys by their scores."""
         logits = scores.astype(np.float64) / self.temperature
         return np.asarray(np.exp(logits - self.state.peak[0]) / self.state.mass[0])
+
+    @property
+    def unevenness(self) -> float:
+        """Standard error of a blended number over its standard deviation: √Σ (1 - π) w².
+
+        It holds where the number has nothing to do with the query; it is less where it has.
+        """
+        if self.counts is None:
+            return 0.0
+        return float(np.sqrt(((1 - 1 / self.counts) * self.weights**2).sum()))
 
     @property
     def scored(self) -> int:
@@ -96,7 +108,8 @@ def attend_keys(
     k : int
         How many of the best to keep. They change no weight.
     tolerance : float
-        Wanted total variation error, at 95 %. At 0, and where it is as cheap, every key is
+        Wanted total variation error of the weights, and wanted error of a blended number over
+        its standard deviation, both at 95 %. At 0, and where it is as cheap, every key is
         scored and the error is 0.
     """
     keys = int(np.count_nonzero(allowed))
@@ -214,23 +227,25 @@ def _attend_some(
     if part.share < SHARE_DRAWN_FROM:
         return None
     fresh = _attend_fresh(snapshot, part, query, tau, k)
-    effort = Effort()
-    effort = replace(effort, taken=max(effort.taken, 2 * k), coded=max(effort.coded, 8 * k))
-    effort = replace(effort, coded=round(effort.coded / part.share))
-    while RANDOM_ACCESS * effort.scored < part.of_block:
-        sample = draw_sample(
-            part.sketch,
-            snapshot.blocks[0].vectors.rows,
-            query,
-            temperature=tau,
-            effort=effort,
-            allowed=part.masked,
-            standing=part.standing,
-        )
-        attention = _joined(part, sample, fresh, tau, k)
-        if attention.error <= tolerance:
+    taken, drawn = max(TAKEN, 2 * k), DRAWN
+    if RANDOM_ACCESS * (taken + drawn) >= part.of_block:
+        return None
+    outlook = Outlook.of(
+        part.sketch,
+        snapshot.blocks[0].vectors.rows,
+        query,
+        temperature=tau,
+        taken=taken,
+        coded=round(max(CODED, 4 * taken) / part.share),
+        allowed=part.masked,
+        standing=part.standing,
+    )
+    while RANDOM_ACCESS * (taken + drawn) < part.of_block:
+        attention = _joined(part, outlook.sample(drawn), fresh, tau, k)
+        short = max(attention.error, STANDARD_ERRORS * attention.unevenness) / tolerance
+        if short <= 1:
             return attention
-        effort = effort.times(min((attention.error / tolerance) ** 2 * HEADROOM, 16.0))
+        drawn = round(drawn * min(max(short**2 * HEADROOM, LEAST_STEP), GREATEST_STEP))
     return None
 
 

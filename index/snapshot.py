@@ -162,13 +162,17 @@ class Snapshot:
     def values_at(self, rows: NDArray[np.int64]) -> list[Array]:
         """Give each column's values of some rows, without joining the blocks' arrays."""
         of_block = np.searchsorted(self._starts, rows, side="right") - 1
+        parts = [
+            (block, mine, rows[mine] - start)
+            for number, (block, start) in enumerate(zip(self.blocks, self._starts, strict=False))
+            if len(mine := np.flatnonzero(of_block == number))
+        ]
         found: list[Array] = []
         for number, (column, table) in enumerate(zip(self.columns, self.labels, strict=True)):
             empty = pack(column, [], table)
             values = np.empty((len(rows), *empty.shape[1:]), empty.dtype)
-            for at in np.unique(of_block):
-                mine = of_block == at
-                values[mine] = self.blocks[at].columns[number][rows[mine] - self._starts[at]]
+            for block, mine, own in parts:
+                values[mine] = block.columns[number].take(own, axis=0)
             found.append(values)
         return found
 

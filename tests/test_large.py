@@ -25,7 +25,6 @@ from hypothesis.stateful import rule
 
 from index import Catalog, SoftDict, generation, open_encoder
 from index.rebuilding import StackedRows, is_due
-from index.sampling import Effort
 from index.snapshot import Snapshot
 from tests import oracle
 from tests.test_softdict_machine import Machine
@@ -43,7 +42,8 @@ def _small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def _sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw few keys, and never think a scan cheaper."""
-    monkeypatch.setattr("index.search.Effort", lambda: Effort(coded=96, taken=32, drawn=64))
+    for name, number in {"CODED": 96, "TAKEN": 32, "DRAWN": 64}.items():
+        monkeypatch.setattr(f"index.search.{name}", number)
     monkeypatch.setattr("index.search.RANDOM_ACCESS", 2.0)
 
 

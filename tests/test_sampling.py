@@ -6,11 +6,28 @@ import numpy as np
 import pytest
 
 from index import sketch as sketching
-from index.sampling import Effort, Sample, draw_sample
+from index.sampling import Outlook, Sample
 from index.sketch import Cancelled, Sketch, build_sketch
 
 N, D = 30_000, 32
-SMALL = Effort(coded=1024, taken=256, drawn=1024)
+CODED, TAKEN, DRAWN = 1024, 256, 1024
+
+
+def draw_sample(
+    sketch: Sketch,
+    rows: np.ndarray,
+    query: np.ndarray,
+    temperature: float,
+    allowed: np.ndarray | None = None,
+    sizes: tuple[int, int, int] = (CODED, TAKEN, DRAWN),
+) -> Sample:
+    coded, taken, drawn = sizes
+    standing = None if allowed is None else np.flatnonzero(allowed)
+    outlook = Outlook.of(
+        sketch, rows, query, temperature=temperature,
+        taken=taken, coded=coded, allowed=allowed, standing=standing,
+    )  # fmt: skip
+    return outlook.sample(drawn)
 
 
 def gathered_rows(count: int, seed: int) -> np.ndarray:
@@ -76,7 +93,7 @@ def test_the_mass_is_right_on_average_and_the_stated_error_holds(sketched, queri
     rows, sketch = sketched
     off, stated = [], []
     for query in queries:
-        sample = draw_sample(sketch, rows, query, temperature=tau, effort=SMALL)
+        sample = draw_sample(sketch, rows, query, tau)
         exps, best = truth(rows, query, tau)
         terms = sample.counts * np.exp((sample.scores.astype(float) - best) / tau)
         off.append(terms.sum() / exps.sum() - 1)
@@ -94,11 +111,11 @@ def test_the_mass_is_right_on_average_and_the_stated_error_holds(sketched, queri
 def test_scores_are_those_of_the_keys_and_no_key_stands_twice(sketched, queries):
     rows, sketch = sketched
     for query in queries[:20]:
-        sample = draw_sample(sketch, rows, query, temperature=0.1, effort=SMALL)
+        sample = draw_sample(sketch, rows, query, 0.1)
 
         expected = rows[sample.rows].astype(float) @ query.astype(float)
         np.testing.assert_allclose(sample.scores, expected, atol=1e-6)
-        assert len(set(sample.rows.tolist())) == len(sample.rows) <= SMALL.scored
+        assert len(set(sample.rows.tolist())) == len(sample.rows) <= TAKEN + DRAWN
         assert (sample.counts >= 1).all()
 
 
@@ -106,7 +123,7 @@ def test_the_best_keys_are_all_taken(sketched, queries):
     rows, sketch = sketched
     found = 0
     for query in queries:
-        sample = draw_sample(sketch, rows, query, temperature=0.05, effort=SMALL)
+        sample = draw_sample(sketch, rows, query, 0.05)
         best = np.argsort(-(rows @ query), kind="stable")[:10]
         taken = sample.rows[sample.counts == 1]
         found += len(set(best.tolist()) & set(taken.tolist()))
@@ -116,8 +133,8 @@ def test_the_best_keys_are_all_taken(sketched, queries):
 
 def test_the_same_question_draws_the_same_keys(sketched, queries):
     rows, sketch = sketched
-    first: Sample = draw_sample(sketch, rows, queries[0], temperature=0.1, effort=SMALL)
-    again: Sample = draw_sample(sketch, rows, queries[0].copy(), temperature=0.1, effort=SMALL)
+    first: Sample = draw_sample(sketch, rows, queries[0], 0.1)
+    again: Sample = draw_sample(sketch, rows, queries[0].copy(), 0.1)
 
     assert (first.rows == again.rows).all() and first.mass_error == again.mass_error
 
@@ -126,13 +143,9 @@ def test_the_same_question_draws_the_same_keys(sketched, queries):
 def test_only_allowed_keys_are_drawn_and_they_stand_for_the_allowed(sketched, queries, share):
     rows, sketch = sketched
     allowed = np.random.default_rng(2).random(N) < share
-    standing = np.flatnonzero(allowed)
     off, covered = [], 0
     for query in queries:
-        sample = draw_sample(
-            sketch, rows, query,
-            temperature=0.1, effort=SMALL, allowed=allowed, standing=standing,
-        )  # fmt: skip
+        sample = draw_sample(sketch, rows, query, 0.1, allowed)
         exps, best = truth(rows[allowed], query, 0.1)
         terms = sample.counts * np.exp((sample.scores.astype(float) - best) / 0.1)
         off.append(terms.sum() / exps.sum() - 1)
@@ -146,9 +159,7 @@ def test_only_allowed_keys_are_drawn_and_they_stand_for_the_allowed(sketched, qu
 
 def test_drawing_every_key_is_exact(sketched, queries):
     rows, sketch = sketched
-    every = Effort(coded=N, taken=N, drawn=N)
-
-    sample = draw_sample(sketch, rows, queries[0], temperature=0.1, effort=every)
+    sample = draw_sample(sketch, rows, queries[0], 0.1, sizes=(N, N, N))
 
     assert sorted(sample.rows.tolist()) == list(range(N))
     assert (sample.counts == 1).all() and sample.mass_error == pytest.approx(0, abs=1e-12)
@@ -157,7 +168,7 @@ def test_drawing_every_key_is_exact(sketched, queries):
 def test_extreme_temperatures_give_numbers(sketched, queries):
     rows, sketch = sketched
     for tau in (1e-3, 1e3):
-        sample = draw_sample(sketch, rows, queries[0], temperature=tau, effort=SMALL)
+        sample = draw_sample(sketch, rows, queries[0], tau)
 
         assert np.isfinite(sample.counts).all() and np.isfinite(sample.mass_error)
         if tau > 1:
@@ -169,7 +180,7 @@ def test_a_width_that_four_does_not_divide_can_be_sketched():
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
 
     order, sketch = build_sketch(rows)
-    sample = draw_sample(sketch, rows[order], rows[0], temperature=0.1, effort=Effort(64, 16, 64))
+    sample = draw_sample(sketch, rows[order], rows[0], 0.1, sizes=(64, 16, 64))
 
     assert 0 in order[sample.rows]
     assert len(rows) < sketching.SKETCHED_FROM

@@ -23,7 +23,7 @@ from service.outgoing import AnswerOut
 from service.printed import answer_lines
 
 COUNTRIES = {"méxico": 7, "alemania": 10, "inglaterra": 8, "perro": 5}
-KEYS = 30_000  # enough for a sample to be cheaper than a scan
+KEYS = 50_000  # enough for a sample to be cheaper than a scan
 
 
 @pytest.mark.parametrize(
