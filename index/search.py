@@ -34,6 +34,7 @@ ROUNDING = 2e-7  # of a float32 cosine: what any weight may be off by, in units 
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 SHARE_DRAWN_FROM = 0.25  # of a sketched block must be allowed, or scanning is as fast
 CODED, TAKEN, DRAWN = 8192, 1024, 1024  # keys seen by codes, scored, and drawn at first
+FARTHEST = 0.4  # of a block's codes are ranked, or scanning is as fast
 HEADROOM = 1.2  # more draws than a tolerance asks for: the next estimate may be unluckier
 LEAST_STEP, GREATEST_STEP = 1.5, 16.0  # times as many draws as before
 
@@ -228,24 +229,37 @@ def _attend_some(
         return None
     fresh = _attend_fresh(snapshot, part, query, tau, k)
     taken, drawn = max(TAKEN, 2 * k), DRAWN
-    if RANDOM_ACCESS * (taken + drawn) >= part.of_block:
+    outlook = _outlook(snapshot, part, query, tau, taken)
+    if outlook is None:
         return None
-    outlook = Outlook.of(
-        part.sketch,
-        snapshot.blocks[0].vectors.rows,
-        query,
-        temperature=tau,
-        taken=taken,
-        coded=round(max(CODED, 4 * taken) / part.share),
-        allowed=part.masked,
-        standing=part.standing,
-    )
     while RANDOM_ACCESS * (taken + drawn) < part.of_block:
         attention = _joined(part, outlook.sample(drawn), fresh, tau, k)
         short = max(attention.error, STANDARD_ERRORS * attention.unevenness) / tolerance
         if short <= 1:
             return attention
         drawn = round(drawn * min(max(short**2 * HEADROOM, LEAST_STEP), GREATEST_STEP))
+    return None
+
+
+def _outlook(
+    snapshot: Snapshot, part: _Part, query: Rows, tau: float, taken: int
+) -> Outlook | None:
+    """Find the best ``taken`` keys of the block; None where the mask hides all that are near."""
+    coded = round(max(CODED, 4 * taken) / part.share)
+    while coded < FARTHEST * len(part.sketch):
+        outlook = Outlook.of(
+            part.sketch,
+            snapshot.blocks[0].vectors.rows,
+            query,
+            temperature=tau,
+            taken=taken,
+            coded=coded,
+            allowed=part.masked,
+            standing=part.standing,
+        )
+        if len(outlook.near) >= taken:
+            return outlook
+        coded *= 4
     return None
 
 

@@ -14,7 +14,7 @@ from index.answering import answer_softly, parse_question, parse_tolerance
 from index.answers import Answer, Column
 from index.encoders import open_encoder
 from index.errors import InvalidRequest
-from index.search import TOLERANCE
+from index.search import TOLERANCE, attend_keys
 from index.sketch import build_sketch
 from index.snapshot import Snapshot
 from index.store import Store
@@ -176,3 +176,18 @@ def test_a_sampled_answer_says_so_in_print_and_in_json(snapshot: Snapshot) -> No
     assert list(answer_lines(replace(answer, error=0.0))) == lines[:-1]
     attention = AnswerOut.of(answer).attention
     assert (attention.coverage, attention.error, attention.scored) == (0.9923, 0.0101, 5012)
+
+
+def test_where_the_mask_hides_the_nearest_keys_the_best_of_the_others_are_still_found(
+    snapshot: Snapshot,
+) -> None:
+    query = open_encoder("random").encode(["query"])
+    scores = (snapshot.blocks[0].vectors.rows @ query[0]).astype(float)
+    far = scores < np.quantile(scores, 0.6)
+    for k in (1, 20):
+        (found,) = attend_keys(
+            snapshot, query, temperature=0.05, allowed=far, k=k, tolerance=TOLERANCE
+        )
+
+        best = np.argsort(-np.where(far, scores, -np.inf))[:k]
+        assert found.state.top_rows[0].tolist() == best.tolist()
