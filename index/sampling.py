@@ -50,6 +50,7 @@ CODES_STRAY = 0.03  # how far a code's score is off, in units of cosine: no τ i
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
 BLIND_SHARE = 0.1  # of the draws from cells go by the number of keys alone
 FEW = 50.0  # F in equation (3)
+FARTHEST = 0.1  # of all codes are ranked, or a scan is as fast
 AT_ONCE = 512  # rows scored at a time: they stay in the cache, and no thread is waited for
 SLOPE = 1.702  # the logistic curve of this slope is within .01 of the normal one
 
@@ -78,7 +79,8 @@ class Sample:
     rows: Numbers  # (m,)
     scores: Rows  # (m,) cosines, computed from the keys themselves
     counts: Floats  # (m,) how many keys each stands for: 1 / π
-    mass_error: float  # standard error of Σ counts · exp((scores - the greatest score) / τ)
+    mass_error: float  # standard error of Σ counts · exp((scores - the greatest score) / τ);
+    #                    ∞ where the best of the keys may not be among them
 
 
 def draw_sample(
@@ -97,9 +99,7 @@ def draw_sample(
     the allowed ones, in order; both or neither.
     """
     rng = np.random.default_rng(int.from_bytes(blake2b(query.tobytes(), digest_size=8).digest()))
-    guesses, near = (found[0] for found in sketch.codes.best(query[np.newaxis], effort.coded))
-    if allowed is not None:
-        guesses, near = guesses[allowed[near]], near[allowed[near]]
+    guesses, near = _near(sketch, query, effort, allowed)
     head, edge = near[: effort.taken], near[effort.taken :]
     head_scores = _scores(rows, head, query)
     plan = _plan(sketch, query, temperature, guesses, head_scores, standing, effort)
@@ -116,12 +116,31 @@ def draw_sample(
     expected = plan.variance * np.exp(2 * (plan.bar - peak) / temperature)
     variance = _variance(counts, edge_terms)
     variance += _shrunk(_variance(far_counts, far_terms), far_terms, expected)
+    enough = min(effort.taken, int(plan.sizes.sum()))
     return Sample(
         np.concatenate([head, drawn, far[new]]),
         scores,
         np.concatenate([np.ones(len(head)), counts, far_counts[new]]),
-        variance**0.5,
+        variance**0.5 if len(head) >= enough else np.inf,
     )
+
+
+def _near(
+    sketch: Sketch, query: Rows, effort: Effort, allowed: NDArray[np.bool_] | None
+) -> tuple[Rows, Numbers]:
+    """Find the allowed keys whose codes score best, best first: those scores and their rows.
+
+    Where the keys near the query are not allowed, it looks farther, up to a share of all.
+    """
+    coded = effort.coded
+    while True:
+        guesses, near = (found[0] for found in sketch.codes.best(query[np.newaxis], coded))
+        if allowed is None:
+            return guesses, near
+        known = allowed[near]
+        if np.count_nonzero(known) >= effort.taken or coded >= FARTHEST * len(sketch):
+            return guesses[known][: effort.coded], near[known][: effort.coded]
+        coded *= 4
 
 
 def _scores(rows: Rows, picked: Numbers, query: Rows) -> Rows:
