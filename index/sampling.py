@@ -29,6 +29,10 @@ the variance that the cells' normal scores lead to expect:
 
     λ = ½ F / (F + (Σ_D t)² / Σ_D t²),   t = exp(ℓ) / π
 
+Near the bar the sum may hang on keys whose codes tell them far too low, which are seldom drawn
+and not missed when they are not; there λ = ½, and what is expected comes from the codes' scores
+and how far those stray: Σ (1/π - 1) E[exp(2 s / τ)].
+
 The random number comes from the query, so the same question gets the same answer.
 """
 
@@ -114,8 +118,12 @@ def draw_sample(
     edge_terms = counts * np.exp((edge_scores.astype(np.float64) - peak) / temperature)
     far_terms = far_counts * np.exp((far_scores.astype(np.float64) - peak) / temperature) * new
     expected = plan.variance * np.exp(2 * (plan.bar - peak) / temperature)
-    variance = _variance(counts, edge_terms)
-    variance += _shrunk(_variance(far_counts, far_terms), far_terms, expected)
+    strays = np.minimum(
+        2 * (plan.edge - peak) / temperature + 2 * (CODES_STRAY / temperature) ** 2, 0
+    )
+    expected_edge = float((1 / edge_chances.clip(1e-12) - 1) @ np.exp(strays))
+    variance = _drawn_towards(expected_edge, _variance(counts, edge_terms), 0.5)
+    variance += _drawn_towards(expected, _variance(far_counts, far_terms), _trust(far_terms))
     enough = min(effort.taken, int(plan.sizes.sum()))
     return Sample(
         np.concatenate([head, drawn, far[new]]),
@@ -161,7 +169,8 @@ class _Plan:
     """Where the draws go."""
 
     bar: float  # the score below which keys are left to the cells
-    chances: Floats  # π of each key at the edge
+    edge: Floats  # scores expected of the keys at the edge, from their codes
+    chances: Floats  # π of each of them
     sizes: Numbers  # (c,) allowed rows of each cell
     draws: Floats  # (c,) draws expected of each cell
     variance: float  # of the draws from cells, in units of exp(bar / τ) squared: equation (3)
@@ -194,7 +203,7 @@ def _plan(
     draws = _shared(cell_weights, effort.drawn - float(chances.sum()), sizes.astype(np.float64))
     wanted = draws > 0
     variance = float(((sizes * hopes)[wanted] ** 2 / draws[wanted]).sum())
-    return _Plan(bar, chances, sizes, draws, variance)
+    return _Plan(bar, edge + bar, chances, sizes, draws, variance)
 
 
 def _log_hopes(sketch: Sketch, query: Rows, temperature: float, bar: float) -> Floats:
@@ -254,10 +263,14 @@ def _variance(counts: Floats, terms: Floats) -> float:
     return float(room @ deviations**2) * drawn / (drawn - 1)
 
 
-def _shrunk(variance: float, terms: Floats, expected: float) -> float:
-    """Equation (3)."""
+def _trust(terms: Floats) -> float:
+    """λ of equation (3), from how many of the drawn keys carry the sum."""
     squares = float((terms**2).sum())
     carried = float(terms.sum()) ** 2 / squares if squares > 0 else 0.0
-    trust = 0.5 * FEW / (FEW + carried)
+    return 0.5 * FEW / (FEW + carried)
+
+
+def _drawn_towards(expected: float, variance: float, trust: float) -> float:
+    """Equation (3)."""
     least = 1e-300
     return float(max(variance, least) ** (1 - trust) * max(expected, least) ** trust)
