@@ -85,8 +85,11 @@ def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def some_keys(given: argparse.Namespace) -> RealKeys:
     """Give the first ``--keys`` of the real keys, and all queries."""
-    real = real_keys(given.corpus, given.embedded, given.work)
-    part = slice(0, given.keys)
+    return first(real_keys(given.corpus, given.embedded, given.work), given.keys)
+
+
+def first(real: RealKeys, count: int) -> RealKeys:
+    part = slice(0, count)
     return RealKeys(
         real.keys[part], real.vectors[part], real.label[part], real.length[part],
         real.latitude[part], real.longitude[part], real.globe[part],
