@@ -38,8 +38,8 @@ Target = Callable[[], str]
 class Client:
     """One connection that stays open."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._socket = socket.create_connection((host, port), timeout=60)
+    def __init__(self, host: str, port: int, timeout: float = 60) -> None:
+        self._socket = socket.create_connection((host, port), timeout=timeout)
         self._head = f" HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n"
 
     def ask(self, target: str) -> float:
@@ -90,26 +90,31 @@ def hammer(
 @contextmanager
 def service() -> Iterator[tuple[str, int]]:
     """Run a service on its bundled datasets until the block ends."""
+    with tempfile.TemporaryDirectory() as home, started(Path(home)) as (_, host, port):
+        wait_until_ready(host, port)
+        yield host, port
+
+
+@contextmanager
+def started(home: Path) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
+    """Run a service on a folder until the block ends: from when it listens, ready or not."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("SOFTDICT_")}
-    with tempfile.TemporaryDirectory() as home:
-        env = {**kept, "SOFTDICT_HOME": home, "SOFTDICT_PORT": "0", "SOFTDICT_THREADS": "16"}
-        command = [sys.executable, "-m", "service", "serve"]
-        with subprocess.Popen(
-            command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stderr is not None
-            lines = iter(process.stderr)
-            told = next(line for line in lines if "listens on" in line)
-            drain = threading.Thread(target=lambda: list(lines))
-            drain.start()
-            address = urlsplit(told.split()[-1])
-            assert address.hostname and address.port
-            try:
-                wait_until_ready(address.hostname, address.port)
-                yield address.hostname, address.port
-            finally:
-                process.terminate()
-                drain.join()
+    env = {**kept, "SOFTDICT_HOME": str(home.resolve()), "SOFTDICT_PORT": "0"}
+    env["SOFTDICT_THREADS"] = "16"
+    command = [sys.executable, "-m", "service", "serve"]
+    with subprocess.Popen(command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        lines = iter(process.stderr)
+        told = next(line for line in lines if "listens on" in line)
+        drain = threading.Thread(target=lambda: list(lines))
+        drain.start()
+        address = urlsplit(told.split()[-1])
+        assert address.hostname and address.port
+        try:
+            yield process, address.hostname, address.port
+        finally:
+            process.terminate()
+            drain.join()
 
 
 def wait_until_ready(host: str, port: int) -> None:

@@ -180,6 +180,11 @@ class SoftDict(MutableMapping[str, Any]):
         """Cancel what goes on in the background, for good; an unfinished sketch leaves nothing."""
         self._rebuilder.stop(wait=wait)
 
+    @property
+    def settling(self) -> bool:
+        """Whether something goes on in the background that ``settle`` would wait for."""
+        return self._rebuilder.busy
+
     def settle(self) -> None:
         """Wait for what goes on in the background: a large dataset's sketch (see ``search``)."""
         self._rebuilder.wait()

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from .settings import Settings, SettingsError, load_settings, source, variable
 
 if TYPE_CHECKING:
     from index.catalog import Catalog
+    from index.softdict import SoftDict
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 dataset_option = click.option("--dataset", help="Dataset to ask; the first one if left out.")
@@ -166,6 +167,8 @@ def load(
                 progress=line,
             )
         show(LoadOut.of(report), as_json, load_lines)
+        if not dry_run:
+            _settle(catalog[name])
 
 
 @main.command()
@@ -290,6 +293,7 @@ def reencode(name: str, encoder: str | None, home: str | None, as_json: bool) ->
             catalog[name].reencode(encoder, progress=line)
         found = DatasetOut.of(catalog[name].describe())
         show(found, as_json, lambda _: iter([f"{name} is encoded by {found.encoder}"]))
+        _settle(catalog[name])
 
 
 @main.command()
@@ -387,6 +391,14 @@ def _opened(settings: Settings, as_json: bool, *, write: bool = False) -> Iterat
 
         with Catalog.open(settings.home, read_only=not write) as catalog:
             yield catalog
+
+
+def _settle(dataset: SoftDict) -> None:
+    """Wait for a large dataset's sketch, so that the next start finds it made."""
+    if dataset.settling:
+        click.echo("sketching (Ctrl-C leaves it to the next start) ...", err=True)
+        with suppress(KeyboardInterrupt):
+            dataset.settle()
 
 
 def _chosen(catalog: Catalog, name: str | None) -> Any:

@@ -131,6 +131,39 @@ def test_a_load_shows_its_progress_on_stderr(run: Run, table: str) -> None:
     json.loads(loaded.stdout)
 
 
+def test_a_large_load_waits_for_its_sketch(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.rebuilding.SKETCHED_FROM", 200)
+    table = tmp_path / "many.csv"
+    table.write_text("key,valor\n" + "".join(f"key {n},{n % 7}\n" for n in range(300)), "utf-8")
+
+    loaded = run("load", str(table), "--name", "many", "--json")
+
+    assert "sketching (Ctrl-C leaves it to the next start)" in loaded.stderr
+    assert json.loads(loaded.stdout)["loaded"] == 300
+    (generation,) = (tmp_path / "store" / "generations").iterdir()
+    assert (generation / "generation.json").is_file()
+
+
+def test_a_sketch_that_is_interrupted_is_left_to_the_next_start(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.rebuilding.SKETCHED_FROM", 200)
+    monkeypatch.setattr("index.softdict.SoftDict.settle", _interrupted)
+    table = tmp_path / "many.csv"
+    table.write_text("key,valor\n" + "".join(f"key {n},{n % 7}\n" for n in range(300)), "utf-8")
+
+    loaded = run("load", str(table), "--name", "many")
+
+    assert loaded.returncode == 0
+    assert "300 entries" in run("datasets").stdout
+
+
+def _interrupted(_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_dry_run_says_what_would_be_loaded(run: Run, table: str) -> None:
     dry = run("load", table, "--name", "paises", "--dry-run", "--column", "valor=text")
 
