@@ -363,7 +363,9 @@ class Storm:
         picked = self.rng.choice(len(self.keys.queries), EXACT_CHECKS + SAMPLED_CHECKS, False)
         vectors = self.keys.query_vectors[picked]
         tau = self.dataset.describe().temperature_in_use
-        weights = self.oracle.weights(vectors, float(tau or self.dataset.encoder.default_temperature))
+        weights = self.oracle.weights(
+            vectors, float(tau or self.dataset.encoder.default_temperature)
+        )
         for place, (at, true) in enumerate(zip(picked, weights, strict=True)):
             exact = place < EXACT_CHECKS
             answer = self.dataset.search(
