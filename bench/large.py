@@ -428,6 +428,8 @@ def storm(home: Path, keys: RealKeys, count: int) -> Figures:
         given.know(fresh, rows)
         dataset = catalog[NAME]
         dataset.encoder.encode_queries(keys.queries)
+        len(dataset)  # it may be due for a sketch already, if it has seen a storm
+        dataset.settle()
         oracle = Oracle(dataset, keys, fresh, rows)
         left = [key for key in fresh if not oracle.there[oracle.row[key]]]
         storm = Storm(dataset, keys, oracle, left)
