@@ -435,7 +435,7 @@ def storm(home: Path, keys: RealKeys, count: int) -> Figures:
         storm = Storm(dataset, keys, oracle, left)
         sketches = count_sketches(dataset)
         writing = storm.run(count)
-        during = len(sketches)
+        during = list(sketches)
         dataset.settle()
         storm.check()
         closing, left_behind = close_in_the_middle(catalog, dataset, home)
@@ -471,12 +471,13 @@ def close_in_the_middle(catalog: Catalog, dataset: SoftDict, home: Path) -> tupl
 
 
 def storm_figures(
-    storm: Storm, writing: float, sketches: int, closing: float, left: bool, opening: float
+    storm: Storm, writing: float, sketches: list[float], closing: float, left: bool, opening: float
 ) -> Figures:
     count = sum(map(len, storm.writes.values()))
     searches: dict[str, Figures] = {}
     table_head(f"The storm, {count:,} writes beside two searching threads")
-    table_line("sketches made meanwhile", str(sketches), "≥ 1")
+    shown = ", ".join(f"{took:.0f} s" for took in sketches)
+    table_line("sketches made meanwhile", f"{len(sketches)} ({shown})", "≥ 1")
     table_line("writes/s", f"{count / writing:.0f}")
     for kind, took in storm.writes.items():
         p50, p99 = cuts(took)
@@ -502,7 +503,7 @@ def storm_figures(
         "writes": count,
         "writes_per_s": count / writing,
         "write_ms": {kind: cuts(took) for kind, took in storm.writes.items()},
-        "sketches": sketches,
+        "sketches_s": sketches,
         "searches": searches,
         "exact_off": max(storm.off),
         "within_stated": within,
