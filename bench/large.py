@@ -363,7 +363,9 @@ class Storm:
         picked = self.rng.choice(len(self.keys.queries), EXACT_CHECKS + SAMPLED_CHECKS, False)
         vectors = self.keys.query_vectors[picked]
         tau = self.dataset.describe().temperature_in_use
-        weights = self.oracle.weights(vectors, float(tau or self.dataset.encoder.default_temperature))
+        weights = self.oracle.weights(
+            vectors, float(tau or self.dataset.encoder.default_temperature)
+        )
         for place, (at, true) in enumerate(zip(picked, weights, strict=True)):
             exact = place < EXACT_CHECKS
             answer = self.dataset.search(
@@ -426,12 +428,14 @@ def storm(home: Path, keys: RealKeys, count: int) -> Figures:
         given.know(fresh, rows)
         dataset = catalog[NAME]
         dataset.encoder.encode_queries(keys.queries)
+        len(dataset)  # it may be due for a sketch already, if it has seen a storm
+        dataset.settle()
         oracle = Oracle(dataset, keys, fresh, rows)
         left = [key for key in fresh if not oracle.there[oracle.row[key]]]
         storm = Storm(dataset, keys, oracle, left)
         sketches = count_sketches(dataset)
         writing = storm.run(count)
-        during = len(sketches)
+        during = list(sketches)
         dataset.settle()
         storm.check()
         closing, left_behind = close_in_the_middle(catalog, dataset, home)
@@ -467,12 +471,13 @@ def close_in_the_middle(catalog: Catalog, dataset: SoftDict, home: Path) -> tupl
 
 
 def storm_figures(
-    storm: Storm, writing: float, sketches: int, closing: float, left: bool, opening: float
+    storm: Storm, writing: float, sketches: list[float], closing: float, left: bool, opening: float
 ) -> Figures:
     count = sum(map(len, storm.writes.values()))
     searches: dict[str, Figures] = {}
     table_head(f"The storm, {count:,} writes beside two searching threads")
-    table_line("sketches made meanwhile", str(sketches), "≥ 1")
+    shown = ", ".join(f"{took:.0f} s" for took in sketches)
+    table_line("sketches made meanwhile", f"{len(sketches)} ({shown})", "≥ 1")
     table_line("writes/s", f"{count / writing:.0f}")
     for kind, took in storm.writes.items():
         p50, p99 = cuts(took)
@@ -498,7 +503,7 @@ def storm_figures(
         "writes": count,
         "writes_per_s": count / writing,
         "write_ms": {kind: cuts(took) for kind, took in storm.writes.items()},
-        "sketches": sketches,
+        "sketches_s": sketches,
         "searches": searches,
         "exact_off": max(storm.off),
         "within_stated": within,

@@ -66,7 +66,8 @@ def save(home: Path, record: Record, block: Block, labels: tuple[LabelTable, ...
     }
     np.savez(part / ARRAYS, **arrays)
     texts = {"keys": block.keys, "labels": [table.labels for table in labels]}
-    (part / TEXTS).write_text(json.dumps(texts, ensure_ascii=False), encoding="utf-8")
+    with (part / TEXTS).open("w", encoding="utf-8") as stream:
+        json.dump(texts, stream, ensure_ascii=False)  # dumps would hold up other threads till done
     note = {
         **_identity(record),
         "version": record.version,

@@ -23,7 +23,7 @@ from index import generation
 from index.sketch import CHUNK, SKETCHED_FROM, Cancelled, build_sketch
 from index.snapshot import Block, Snapshot, compacted, numbered
 from index.store import Record
-from index.vectors import Rows, VectorBlock
+from index.vectors import Rows, VectorBlock, one_thread
 
 UNSKETCHED = 1 / 24  # of the rows may be new since the sketch: each costs as much as a scan
 GONE = 1 / 4  # of the sketched rows may be deleted
@@ -155,6 +155,7 @@ class Rebuilder:
 
     def _run(self) -> None:
         try:
+            one_thread()
             self._build(lambda: not self._stopping.is_set())
         except Cancelled:
             log.info("a sketch was not finished: it will be made at the next start")

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,21 +179,21 @@ class Snapshot:
 
     @cached_property
     def alive(self) -> NDArray[np.bool_]:
-        return np.concatenate([np.empty(0, bool), *(block.alive for block in self.blocks)])
+        return _joined([block.alive for block in self.blocks], np.empty(0, bool))
 
     @cached_property
     def ids(self) -> NDArray[np.int64]:
-        return np.concatenate([np.empty(0, np.int64), *(block.ids for block in self.blocks)])
+        return _joined([block.ids for block in self.blocks], np.empty(0, np.int64))
 
     @cached_property
     def arrived(self) -> NDArray[np.float64]:
-        return np.concatenate([np.empty(0), *(block.arrived for block in self.blocks)])
+        return _joined([block.arrived for block in self.blocks], np.empty(0))
 
     @cached_property
     def arrays(self) -> tuple[Array, ...]:
         """Each column's values over all rows."""
         return tuple(
-            np.concatenate([pack(column, [], table), *(b.columns[number] for b in self.blocks)])
+            _joined([block.columns[number] for block in self.blocks], pack(column, [], table))
             for number, (column, table) in enumerate(zip(self.columns, self.labels, strict=True))
         )
 
@@ -257,12 +258,13 @@ class Snapshot:
         for number in {place.block for place in changes}:
             block = blocks[number]
             rows = {place.row: new for place, new in changes.items() if place.block == number}
-            columns = tuple(array.copy() for array in block.columns)
-            for at, (column, array) in enumerate(zip(self.columns, columns, strict=True)):
-                array[list(rows)] = pack(
-                    column, (new[at] for new in rows.values()), self.labels[at]
-                )
-            blocks[number] = replace(block, columns=columns)
+            columns = list(block.columns)
+            for at, (column, table) in enumerate(zip(self.columns, self.labels, strict=True)):
+                given = pack(column, (new[at] for new in rows.values()), table)
+                if not np.array_equal(columns[at][list(rows)], given, equal_nan=True):
+                    columns[at] = columns[at].copy()
+                    columns[at][list(rows)] = given
+            blocks[number] = replace(block, columns=tuple(columns))
         return Snapshot(self.columns, self.labels, blocks)
 
     def with_vectors(self, vectors: Sequence[VectorBlock]) -> Snapshot:
@@ -284,6 +286,14 @@ class Snapshot:
             sparse = 2 * np.count_nonzero(alive) < len(block)
             blocks[number] = compacted(block) if sparse else block
         return Snapshot(self.columns, self.labels, [b for b in blocks if len(b)])
+
+
+Joined = TypeVar("Joined", bound=NDArray[Any])
+
+
+def _joined(parts: Sequence[Joined], empty: Joined) -> Joined:
+    """Join arrays; the only one is given as it is, for it may be large."""
+    return parts[0] if len(parts) == 1 else cast(Joined, np.concatenate([empty, *parts]))
 
 
 def _should_merge(older: Block, newer: Block) -> bool:

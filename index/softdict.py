@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from index import generation
 from index.answering import (
@@ -576,12 +577,12 @@ class SoftDict(MutableMapping[str, Any]):
                 self._store.forget_deletions(record.id, until=record.version)
             return _with_entries(Snapshot.empty(record.columns), self._stored(since=-1))
         version, snapshot = kept
-        rows = {int(id): row for row, id in enumerate(snapshot.ids)}
         changed = list(self._stored(since=version))
+        gone = self._store.deletions(record.id, since=version)
+        rows = _rows_of([*(entry.id for entry in changed), *gone], snapshot.ids)
         snapshot = snapshot.with_values(
             {Place(0, rows[entry.id]): entry.values for entry in changed if entry.id in rows}
         )
-        gone = self._store.deletions(record.id, since=version)
         snapshot = snapshot.without(Place(0, rows[id]) for id in gone if id in rows)
         return _with_entries(snapshot, (entry for entry in changed if entry.id not in rows))
 
@@ -718,6 +719,12 @@ class SoftDict(MutableMapping[str, Any]):
     def _publish(self, record: Record, snapshot: Snapshot) -> None:
         self._record, self._loaded = record, snapshot
         self._consider(snapshot)
+
+
+def _rows_of(wanted: Sequence[int], ids: NDArray[np.int64]) -> dict[int, int]:
+    """Find the rows of those wanted ids that are among ``ids``."""
+    rows = np.flatnonzero(np.isin(ids, np.array(wanted, np.int64))) if wanted else ()
+    return {int(ids[row]): int(row) for row in rows}
 
 
 def _with_entries(snapshot: Snapshot, entries: Iterator[StoredEntry]) -> Snapshot:
