@@ -15,10 +15,10 @@ time         one query after another, ``attend_keys`` and ``blend_all``, at the 
 
 The largest are no texts: ten points around each real key, in the order of the real keys' cells,
 at a cosine of .92 (the nearest of a million real keys is at .93, in the median), and without
-values. They are made some at a
-time into a file that is mapped. It stops where disk or memory do not allow it.
+values. They are made some at a time into a file that is mapped. It stops where disk or memory
+do not allow it.
 
-It takes about 4 minutes on two cores without the largest.
+It takes about 3 minutes on two cores without the largest.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ told ≥ true  share of queries in which the stated error is at least the true o
 recall       share of the ten listed keys (or of all, where fewer are allowed) that score as high
              as the exact tenth of the allowed ones; *rows* is the least number listed of them
 
-It takes about 6 minutes at a million keys on two cores, and 2 more where the sketch is not
+It takes about 9 minutes at a million keys on two cores, and 2 more where the sketch is not
 kept yet.
 """
 
