@@ -160,7 +160,7 @@ class Order:
 
 def order_of(values: NDArray[np.float64]) -> Order:
     """Sort a number column; what is missing, and never weighs, counts as 0."""
-    rows = np.argsort(np.nan_to_num(values), kind="stable")
+    rows = np.argsort(np.nan_to_num(values))
     runs = np.empty_like(rows)
     runs[rows] = np.arange(len(rows)) // RUN
     return Order(rows, runs)
