@@ -418,7 +418,7 @@ class Storm:
 def storm(home: Path, keys: RealKeys, count: int) -> Figures:
     fresh = [
         f"{first} {second}"[:200]
-        for first, second in zip(keys.keys[:count], keys.keys[count : 2 * count], strict=True)
+        for first, second in zip(keys.keys[:count], reversed(keys.keys), strict=False)
     ]
     fresh = list(dict.fromkeys(fresh))
     rows = open_encoder("builtin").encode(fresh)
