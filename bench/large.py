@@ -10,13 +10,13 @@ five columns. Three steps, each beside the figure that is wanted of it:
    question; once more with the sketch thrown away. Its memory, less that of a service with a
    hundred keys, over the bytes of the vectors.
 3. The storm: 10,000 single writes (half new keys, a quarter other values, a quarter deletions)
-   while two threads search and the dataset is sketched anew; more, if they end before that. Every 500 writes the writer stops,
-   and answers are compared with an oracle of plain NumPy in float64 that was told of the same
-   writes. In the end all is closed in the middle of another sketch.
+   while two threads search and the dataset is sketched anew, and on until that is done. Every 500
+   writes the writer stops, and answers are compared with an oracle of plain NumPy in float64 that
+   was told of the same writes. In the end all is closed in the middle of another sketch.
 
 Vectors of the storm's new keys are made before it (by the real encoder) and queries' are
 remembered, so its figures are those of the dictionary. About 15 minutes for a million keys on
-2 cores, 3 for 150,000; work/ needs 4 KB a key, twice that while it is written.
+2 cores, 4 for 150,000; work/ needs 4 KB a key, twice that while it is written.
 """
 
 from __future__ import annotations
