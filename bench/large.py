@@ -441,7 +441,7 @@ def storm(home: Path, keys: RealKeys, count: int) -> Figures:
         during = list(sketches)
         dataset.settle()
         storm.check()
-        closing, left_behind = close_in_the_middle(catalog, dataset, home)
+        closing, left_behind = close_in_the_middle(catalog, dataset)
     with given_vectors() as given, Catalog.open(home) as catalog:  # what was written is there
         given.know(keys.queries, keys.query_vectors)
         storm.dataset = catalog[NAME]
@@ -464,10 +464,10 @@ def count_sketches(dataset: SoftDict) -> list[float]:
     return took
 
 
-def close_in_the_middle(catalog: Catalog, dataset: SoftDict, home: Path) -> tuple[float, bool]:
+def close_in_the_middle(catalog: Catalog, dataset: SoftDict) -> tuple[float, bool]:
     """Close while a sketch is made: the seconds that takes, and whether a thread is left."""
     dataset._rebuilder.start()
-    time.sleep(3)
+    time.sleep(3e-6 * len(dataset))  # 3 s for a million
     assert dataset._rebuilder.busy
     took = seconds(catalog.close)
     return took, any(thread.name == "softdict-sketch" for thread in threading.enumerate())
