@@ -10,9 +10,9 @@ five columns. Three steps, each beside the figure that is wanted of it:
    question; once more with the sketch thrown away. Its memory, less that of a service with a
    hundred keys, over the bytes of the vectors.
 3. The storm: 10,000 single writes (half new keys, a quarter other values, a quarter deletions)
-   while two threads search and the dataset is sketched anew, and on until that is done. Every 500
-   writes the writer stops, and answers are compared with an oracle of plain NumPy in float64 that
-   was told of the same writes. In the end all is closed in the middle of another sketch.
+   while two threads search and the dataset is sketched anew; they search on until that is in.
+   Every 500 writes the writer stops, and answers are compared with an oracle of plain NumPy in
+   float64 that was told of the same writes. In the end all is closed in the middle of another.
 
 Vectors of the storm's new keys are made before it (by the real encoder) and queries' are
 remembered, so its figures are those of the dictionary. About 15 minutes for a million keys on
@@ -392,25 +392,25 @@ class Storm:
                 self.sampled += 1
                 self.within.append(answer.coverage * abs(1 - 1 / ratio.mean()) <= answer.error)
 
-    def run(self, count: int, enough: Callable[[], object]) -> float:
-        """Write ``count`` times, and on until it is enough; give the seconds of the writes."""
+    def run(self, count: int) -> float:
+        """Write ``count`` times, and search on until the sketch is in; give the writes' seconds."""
         readers = [threading.Thread(target=self.read, args=[seed]) for seed in (0, 20)]
         for reader in readers:
             reader.start()
         time.sleep(QUIET)
         writing = 0.0
         try:
-            done = 0
-            while done < count or (not enough() and len(self.fresh) > CHECKED_EVERY):
+            for _ in range(0, count, CHECKED_EVERY):
                 self.phase = "writes"
                 begun = time.perf_counter()
                 for _ in range(CHECKED_EVERY):
                     self.write()
-                done += CHECKED_EVERY
                 writing += time.perf_counter() - begun
                 self.phase = "check"
                 self.check()
             self.phase = "end"
+            self.dataset.settle()
+            self.check()
         finally:
             self.over.set()
             for reader in readers:
@@ -437,10 +437,8 @@ def storm(home: Path, keys: RealKeys, count: int) -> Figures:
         left = [key for key in fresh if not oracle.there[oracle.row[key]]]
         storm = Storm(dataset, keys, oracle, left)
         sketches = count_sketches(dataset)
-        writing = storm.run(count, lambda: sketches)
+        writing = storm.run(count)
         during = list(sketches)
-        dataset.settle()
-        storm.check()
         closing, left_behind = close_in_the_middle(catalog, dataset)
     with given_vectors() as given, Catalog.open(home) as catalog:  # what was written is there
         given.know(keys.queries, keys.query_vectors)
