@@ -154,15 +154,15 @@ def blend_numbers(
 class Order:
     """The rows of a number column by value, and the run of ``RUN`` of them that holds each row."""
 
-    rows: NDArray[np.intp]
-    runs: NDArray[np.intp]
+    rows: NDArray[np.int32]
+    runs: NDArray[np.int32]
 
 
 def order_of(values: NDArray[np.float64]) -> Order:
     """Sort a number column; what is missing, and never weighs, counts as 0."""
-    rows = np.argsort(np.nan_to_num(values))
+    rows = np.argsort(np.nan_to_num(values)).astype(np.int32)
     runs = np.empty_like(rows)
-    runs[rows] = np.arange(len(rows)) // RUN
+    runs[rows] = np.arange(len(rows), dtype=np.int32) // RUN
     return Order(rows, runs)
 
 
