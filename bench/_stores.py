@@ -517,7 +517,7 @@ class Precomputed:
 
 
 class Softdict(Peer):
-    setting = "durable dataset, exact attention over all keys, both values blended"
+    setting = "durable dataset at the default tolerance, both values blended"
 
     def __init__(self) -> None:
         import faiss  # noqa: F401  (softdict imports it at its first vector)
