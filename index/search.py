@@ -33,8 +33,9 @@ STANDARD_ERRORS = 2.2  # that a stated error is wide: a normal one needs 1.96 to
 ROUNDING = 2e-7  # of a float32 cosine: what any weight may be off by, in units of τ
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 SHARE_DRAWN_FROM = 0.25  # of a sketched block must be allowed, or scanning is as fast
-CODED, TAKEN, DRAWN = 8192, 1024, 7168  # keys seen by codes, scored, and drawn at first
+CODED, TAKEN, DRAWN = 8192, 1024, 7168  # keys seen by codes, scored, drawn at first
 FARTHEST = 0.4  # of a block's codes are ranked, or scanning is as fast
+LEAST_DRAWN = 0.25  # of these, however much is tolerated: fewer cannot tell their own error
 HEADROOM = 1.2  # more draws than a tolerance asks for: the next estimate may be unluckier
 LEAST_STEP, GREATEST_STEP = 1.5, 16.0  # times as many draws as before
 
@@ -228,7 +229,8 @@ def _attend_some(
     if part.share < SHARE_DRAWN_FROM:
         return None
     fresh = _attend_fresh(snapshot, part, query, tau, k)
-    taken, drawn = max(TAKEN, 2 * k), DRAWN
+    taken = max(TAKEN, 2 * k)
+    drawn = round(DRAWN * min(max((TOLERANCE / tolerance) ** 2, LEAST_DRAWN), 1.0))
     outlook = _outlook(snapshot, part, query, tau, taken)
     if outlook is None:
         return None
