@@ -84,6 +84,7 @@ def answering(snapshot: Snapshot, asked: np.ndarray) -> Callable[[], object]:
         fitted=None,
         fitted_entries=0,
         tolerance=None,
+        forgotten=0,
         version=1,
         created=0.0,
         modified=0.0,
