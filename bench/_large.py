@@ -58,6 +58,11 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def ask(parser: argparse.ArgumentParser, queries: int) -> None:
+    """Let the parser take how many of the queries are asked, for ``sketched``."""
+    parser.add_argument("--queries", type=int, default=queries)
+
+
 def head(what: str) -> str:
     """Say what was measured, on which machine and when."""
     threads = f"{faiss.omp_get_max_threads()} threads, NumPy {np.__version__}"
@@ -135,10 +140,11 @@ def snapshot_of(real: RealKeys, order: np.ndarray, sketch: Sketch | None) -> Sna
 
 
 def sketched(given: argparse.Namespace) -> tuple[Snapshot, np.ndarray]:
-    """Give the keys as a sketched snapshot, and the (q, d) queries."""
+    """Give the keys as a sketched snapshot, and (q, d) queries of both kinds alike."""
     real = some_keys(given)
     order, sketch = kept_sketch(real.vectors, given.sketches)
-    return snapshot_of(real, order, sketch), real.query_vectors
+    places = np.linspace(0, len(real.query_vectors) - 1, given.queries).astype(int)
+    return snapshot_of(real, order, sketch), real.query_vectors[places]
 
 
 # Exact attention

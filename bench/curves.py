@@ -257,12 +257,11 @@ def draw(points: list[dict[str, Any]], what: str, path: Path) -> None:
 
 def main() -> None:
     parser = _large.arguments(__doc__)
-    parser.add_argument("--queries", type=int, default=200)
+    _large.ask(parser, 200)
     parser.add_argument("--svg", type=Path, default=Path("bench/curves.svg"))
     given = parser.parse_args()
     started = time.perf_counter()
     snapshot, queries = _large.sketched(given)
-    queries = queries[np.linspace(0, len(queries) - 1, given.queries).astype(int)]
     truths, best = _large.exact_attention(snapshot, queries, TEMPERATURES, best=LISTED)
     points, builds = curves(snapshot, queries, truths, best)
     what = f"{len(snapshot):,} real keys, {len(queries):,} queries"

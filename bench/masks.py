@@ -147,11 +147,10 @@ def table(found: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = _large.arguments(__doc__)
-    parser.add_argument("--queries", type=int, default=100)
+    _large.ask(parser, 100)
     given = parser.parse_args()
     started = time.perf_counter()
     snapshot, queries = _large.sketched(given)
-    queries = queries[np.linspace(0, len(queries) - 1, given.queries).astype(int)]
     exact = _large.scores_of(snapshot.blocks[0].vectors.rows, queries)
     found = []
     for name, allowed in masks(snapshot):

@@ -205,11 +205,10 @@ def tables(found: dict[float, dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = _large.arguments(__doc__)
-    parser.add_argument("--queries", type=int, default=1000)
+    _large.ask(parser, 1000)
     given = parser.parse_args()
     started = time.perf_counter()
     snapshot, queries = _large.sketched(given)
-    queries = queries[np.linspace(0, len(queries) - 1, given.queries).astype(int)]
     truths, best = _large.exact_attention(snapshot, queries, TEMPERATURES)
     found = {}
     for tau in TEMPERATURES:

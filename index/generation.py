@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from index.sketch import Sketch
-from index.snapshot import Block, Snapshot
+from index.snapshot import Block, Snapshot, numbered
 from index.store import Record
 from index.values import LabelTable
 from index.vectors import Codes, Rows, VectorBlock
@@ -102,12 +102,6 @@ def load(home: Path, record: Record) -> tuple[int, Snapshot] | None:
         return None
 
 
-def discard(home: Path, dataset: int) -> None:
-    """Remove a dataset's generation, and what a build that was stopped left behind."""
-    for folder in (folder_of(home, dataset), _part(home, dataset)):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def tidy(home: Path, datasets: Collection[int]) -> None:
     """Remove what belongs to no dataset any more, and what a killed process left behind."""
     root = home / "generations"
@@ -131,7 +125,7 @@ def _opened(folder: Path, record: Record) -> Snapshot:
             vectors=VectorBlock(np.load(folder / VECTORS, mmap_mode="r", allow_pickle=False)),
             columns=tuple(arrays[f"column{n}"] for n in range(len(record.columns))),
             alive=np.ones(len(keys), bool),
-            rows={key: row for row, key in enumerate(keys)},
+            rows=numbered(keys),
             sketch=sketch,
         )
     return Snapshot(record.columns, [LabelTable(labels) for labels in texts["labels"]], [block])

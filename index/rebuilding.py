@@ -49,10 +49,9 @@ class StackedRows:
     """The vectors of the entries that are there, fetched from their blocks as asked for."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._blocks = [block.vectors.rows for block in snapshot.blocks]
+        self._snapshot = snapshot
         self._rows = np.flatnonzero(snapshot.alive)
-        self._starts = np.cumsum([0, *(len(block) for block in self._blocks)])
-        self.shape = (len(self._rows), self._blocks[0].shape[1])
+        self.shape = (len(self._rows), snapshot.blocks[0].vectors.rows.shape[1])
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -60,10 +59,8 @@ class StackedRows:
     def __getitem__(self, places: slice | NDArray[np.int64]) -> Rows:
         rows = self._rows[places]
         found = np.empty((len(rows), self.shape[1]), np.float32)
-        of_block = np.searchsorted(self._starts, rows, side="right") - 1
-        for number in np.unique(of_block):
-            mine = of_block == number
-            found[mine] = self._blocks[number][rows[mine] - self._starts[number]]
+        for block, mine, own in self._snapshot.by_block(rows):
+            found[mine] = block.vectors.rows[own]
         return found
 
 

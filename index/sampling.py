@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.sketch import Sketch
-from index.vectors import Rows
+from index.vectors import Rows, scattered_scores
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -50,7 +50,6 @@ Numbers = NDArray[np.int64]
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
 BLIND_SHARE = 0.1  # of the draws from cells go by the number of keys alone
 FEW = 50.0  # F in equation (3)
-AT_ONCE = 512  # rows scored at a time
 FAR_BELOW = -3.0  # standard deviations, where the normal curve's asymptote is near enough
 
 
@@ -101,7 +100,7 @@ class Outlook:
         guesses, near = (found[0] for found in sketch.codes.best(query[np.newaxis], coded))
         if allowed is not None:
             guesses, near = guesses[allowed[near]], near[allowed[near]]
-        head_scores = _scores(rows, near[:taken], query)
+        head_scores = scattered_scores(rows, near[:taken], query[np.newaxis])[0]
         half = taken // 2  # codes tell low of what is near: by how much, and how surely?
         off = head_scores[half:] - guesses[half:taken]
         lift, stray = (float(off.mean()), float(off.std())) if len(off) else (0.0, 0.0)
@@ -136,7 +135,7 @@ class Outlook:
         known[self.near] = True
         new = ~known[far]  # what is near has its own draw: among the far it counts as nothing
         rest = np.concatenate([edge, far[new]])
-        rest_scores = _scores(self.rows, rest, self.query)
+        rest_scores = scattered_scores(self.rows, rest, self.query[np.newaxis])[0]
         scores = np.concatenate([self.head_scores, rest_scores])
         peak = float(scores.max(initial=-1.0))
         exps = np.exp((rest_scores.astype(np.float64) - peak) / self.temperature)
@@ -182,16 +181,6 @@ class Outlook:
         wanted = draws > 0
         at_bar = float(((self.sizes * self.hopes)[wanted] ** 2 / draws[wanted]).sum())
         return at_bar * math.exp(2 * (self.bar - peak) / self.temperature)
-
-
-def _scores(rows: Rows, picked: Numbers, query: Rows) -> Rows:
-    """Score scattered rows: in order of memory, a cacheful at a time, no thread to wait for."""
-    order = np.argsort(picked)
-    scores = np.empty(len(picked), np.float32)
-    for start in range(0, len(picked), AT_ONCE):
-        part = order[start : start + AT_ONCE]
-        scores[part] = np.vecdot(rows.take(picked[part], axis=0), query)
-    return scores
 
 
 def _log_hopes(sketch: Sketch, query: Rows, temperature: float, bar: float) -> Floats:

@@ -119,7 +119,7 @@ def attend_keys(
         return _attend_listed(snapshot, queries, temperature, np.flatnonzero(allowed), k)
     if not tolerance or snapshot.sketch is None or callable(temperature):
         return _attend_all(snapshot, queries, temperature, allowed, keys, k)
-    part = _Part.of(snapshot, snapshot.sketch, allowed)
+    part = _Part.of(snapshot, snapshot.sketch, allowed, keys)
     found = [_attend_some(snapshot, part, q, temperature, k, tolerance) for q in queries]
     left = [number for number, attention in enumerate(found) if attention is None]
     if left:
@@ -208,10 +208,9 @@ class _Part:
     of_block: int  # allowed, in the block
 
     @classmethod
-    def of(cls, snapshot: Snapshot, sketch: Sketch, allowed: Mask) -> _Part:
+    def of(cls, snapshot: Snapshot, sketch: Sketch, allowed: Mask, keys: int) -> _Part:
         mask = allowed[: len(sketch)]
         count = int(np.count_nonzero(mask))
-        keys = count + int(np.count_nonzero(allowed[len(sketch) :]))
         if count == len(mask):
             return cls(sketch, allowed, None, None, keys, count)
         standing = snapshot.standing if allowed is snapshot.alive else np.flatnonzero(mask)
@@ -228,12 +227,12 @@ def _attend_some(
     """Attend to a sample, as large as the tolerance asks for; None where a scan is cheaper."""
     if part.share < SHARE_DRAWN_FROM:
         return None
-    fresh = _attend_fresh(snapshot, part, query, tau, k)
     taken = max(TAKEN, 2 * k)
     drawn = round(DRAWN * min(max((TOLERANCE / tolerance) ** 2, LEAST_DRAWN), 1.0))
     outlook = _outlook(snapshot, part, query, tau, taken)
     if outlook is None:
         return None
+    fresh = _attend_fresh(snapshot, part, query, tau, k)
     while RANDOM_ACCESS * (taken + drawn) < part.of_block:
         attention = _joined(part, outlook.sample(drawn), fresh, tau, k)
         short = max(attention.error, STANDARD_ERRORS * attention.unevenness) / tolerance

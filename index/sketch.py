@@ -60,7 +60,7 @@ class Sketch:
 def build_sketch(
     rows: ManyRows, *, seed: int = 0, go_on: Callable[[], bool] = lambda: True
 ) -> tuple[NDArray[np.int64], Sketch]:
-    """Sketch (n, d) unit rows, n > 0.
+    """Sketch (n, d) unit rows, at least as many as a code has values: 16.
 
     Returns
     -------

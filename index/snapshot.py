@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 from index.answers import Column, Value
 from index.sketch import Sketch
 from index.values import Array, LabelTable, Order, order_of, pack, unpack
-from index.vectors import Rows, VectorBlock
+from index.vectors import Rows, VectorBlock, scattered_scores
 
-FETCHED = 512  # scattered rows scored at a time: they stay in the cache
 BLOCK = 65_536  # rows: a block of 384 components is 100 MB
 
 
@@ -134,15 +133,8 @@ class Snapshot:
     def scores_at(self, queries: Rows, rows: NDArray[np.int64]) -> Rows:
         """Give the (q, m) cosines of unit queries and some rows, in their order."""
         scores = np.empty((len(queries), len(rows)), np.float32)
-        for start in range(0, len(rows), FETCHED):
-            part = rows[start : start + FETCHED]
-            of_block = np.searchsorted(self._starts, part, side="right") - 1
-            for number in np.unique(of_block):
-                mine = np.flatnonzero(of_block == number)
-                found = self.blocks[number].vectors.rows.take(
-                    part[mine] - self._starts[number], axis=0
-                )
-                scores[:, start + mine] = np.vecdot(found, queries[:, np.newaxis])
+        for block, mine, own in self.by_block(rows):
+            scores[:, mine] = scattered_scores(block.vectors.rows, own, queries)
         return scores
 
     @property
@@ -160,14 +152,20 @@ class Snapshot:
         keys = [key for block in self.blocks for key in block.keys]
         return tuple(keys[row] for row in rows.tolist())
 
-    def values_at(self, rows: NDArray[np.int64]) -> list[Array]:
-        """Give each column's values of some rows, without joining the blocks' arrays."""
+    def by_block(
+        self, rows: NDArray[np.int64]
+    ) -> list[tuple[Block, NDArray[np.int64], NDArray[np.int64]]]:
+        """Part rows by block: which of them each one holds, and where it has them."""
         of_block = np.searchsorted(self._starts, rows, side="right") - 1
-        parts = [
+        return [
             (block, mine, rows[mine] - start)
             for number, (block, start) in enumerate(zip(self.blocks, self._starts, strict=False))
             if len(mine := np.flatnonzero(of_block == number))
         ]
+
+    def values_at(self, rows: NDArray[np.int64]) -> list[Array]:
+        """Give each column's values of some rows, without joining the blocks' arrays."""
+        parts = self.by_block(rows)
         found: list[Array] = []
         for number, (column, table) in enumerate(zip(self.columns, self.labels, strict=True)):
             empty = pack(column, [], table)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from index.platform import one_openmp
 
 Rows = NDArray[np.float32]
+FETCHED = 512  # scattered rows scored at a time
 LONGEST_PART = 4  # components behind each code of 4 bits
 LEAST_PARTS = 96  # codes of a row, where its components are enough
 FITTING_ROUNDS = 12  # of the k-means behind the codes
@@ -56,6 +57,19 @@ class VectorBlock:
             np.matmul(self.rows, queries[0], out=out[0])  # one pass over memory, no transpose
         else:
             np.matmul(queries, self.rows.T, out=out)
+
+
+def scattered_scores(rows: Rows, picked: NDArray[np.int64], queries: Rows) -> Rows:
+    """Give the (q, m) cosines of unit queries and some rows, in the order they are picked in.
+
+    They are fetched in order of memory, a cacheful at a time, with no thread to wait for.
+    """
+    order = np.argsort(picked)
+    scores = np.empty((len(queries), len(picked)), np.float32)
+    for start in range(0, len(picked), FETCHED):
+        part = order[start : start + FETCHED]
+        scores[:, part] = np.vecdot(rows.take(picked[part], axis=0), queries[:, np.newaxis])
+    return scores
 
 
 class Codes:
