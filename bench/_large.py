@@ -184,7 +184,7 @@ def exact_attention(
     snapshot: Snapshot, queries: np.ndarray, temperatures: Sequence[float], *, best: int = SHOWN
 ) -> tuple[dict[float, Truth], Best]:
     """Attend to every key in float64: one pass over the keys for all queries."""
-    rows, columns = snapshot.blocks[0].vectors.rows, snapshot.blocks[0].columns
+    rows, columns = snapshot.blocks[0].vectors[:], snapshot.blocks[0].columns
     codes = columns[0]
     numbers = {c.name: _two(columns[at]) for at, c in enumerate(COLUMNS) if c.type != "category"}
     beside = np.column_stack([_known(values) for values in numbers.values()])  # (n, all v)

@@ -184,7 +184,7 @@ def measure(
 def curves(
     snapshot: Snapshot, queries: np.ndarray, truths: dict[float, Truth], best: Best
 ) -> tuple[list[dict[str, Any]], dict[str, float]]:
-    keys = snapshot.blocks[0].vectors.rows
+    keys = snapshot.blocks[0].vectors[:]
     points, builds = [], {}
     for make in (lambda: softdicts(snapshot), lambda: uniforms(keys),
                  lambda: ivf(keys), lambda: hnsw(keys)):  # fmt: skip

@@ -81,7 +81,7 @@ def measure(snapshot: Snapshot, queries: np.ndarray, scan_every: int) -> dict[st
 
 def sketch_bytes(sketch: Sketch) -> int:
     arrays = (sketch.starts, sketch.means, sketch.strays, sketch.scatter)
-    return len(sketch) * sketch.codes._index.code_size + sum(a.nbytes for a in arrays)
+    return sketch.codes.nbytes + sum(a.nbytes for a in arrays)
 
 
 def of_size(real: RealKeys, before: int) -> dict[str, Any]:

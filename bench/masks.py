@@ -87,7 +87,7 @@ def measure(
     snapshot: Snapshot, queries: np.ndarray, exact: np.ndarray, allowed: np.ndarray, tau: float
 ) -> dict[str, Any]:
     """Ask under one mask; ``exact`` are the (q, n) float64 scores of all keys."""
-    keys = snapshot.blocks[0].vectors.rows
+    keys = snapshot.blocks[0].vectors[:]
     # The product's time is one of gathered keys; a few chunks of them stand for many.
     alone = keys[np.flatnonzero(allowed)[:100_000]]
     times: dict[str, list[float]] = {"sampled": [], "scan": [], "allowed only": []}
@@ -151,7 +151,7 @@ def main() -> None:
     given = parser.parse_args()
     started = time.perf_counter()
     snapshot, queries = _large.sketched(given)
-    exact = _large.scores_of(snapshot.blocks[0].vectors.rows, queries)
+    exact = _large.scores_of(snapshot.blocks[0].vectors[:], queries)
     found = []
     for name, allowed in masks(snapshot):
         for tau in TEMPERATURES:

@@ -75,7 +75,7 @@ def measure(
     snapshot: Snapshot, queries: np.ndarray, tau: float
 ) -> tuple[list[Found], dict[str, dict[int, float]]]:
     """Answer every query from a sample, and some by a scan: answers, and seconds by query."""
-    rows = snapshot.blocks[0].vectors.rows
+    rows = snapshot.blocks[0].vectors[:]
     times: dict[str, dict[int, float]] = {"sampled": {}, "exact": {}, "product": {}}
     found: list[Found] = []
     for tolerance in (0.0, TOLERANCE):
@@ -96,7 +96,7 @@ def judge(
     snapshot: Snapshot, queries: np.ndarray, found: list[Found], truth: Truth, tenth: np.ndarray
 ) -> dict[str, list[float]]:
     """Compare every answer with exact attention: figures by query."""
-    keys = snapshot.blocks[0].vectors.rows
+    keys = snapshot.blocks[0].vectors[:]
     names = ("error", "error_listed", "told", "recall", "scored", "effective_keys", "coverage",
              "known")  # fmt: skip
     by: dict[str, list[float]] = {name: [] for name in (*names, "label", *NUMBERS)}

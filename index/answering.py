@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from index.answers import Answer, Blend, Column, Match, Value
+from index.answers import Answer, Blend, Column, Match, Precision, Value
 from index.attention import sqrt_d
 from index.confidence import confidence
 from index.encoders import EncoderWorker
@@ -25,6 +25,7 @@ from index.values import blend_column
 from index.where import Where, parse_where, where_mask
 
 Weights = NDArray[np.floating[Any]]
+PRECISIONS = get_args(Precision)
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,13 @@ def parse_settings(given: Mapping[str, object]) -> dict[str, Any]:
                 parsed[name] = str(parse_temperature(value))
             elif name == "tolerance":
                 parsed[name] = None if value is None else parse_tolerance(value)
+            elif name != "precision":
+                message = "no such setting; there are: temperature, tolerance, precision"
+                faults.append(Fault(name, message))
+            elif value in PRECISIONS:
+                parsed[name] = value
             else:
-                faults.append(Fault(name, "no such setting; there are: temperature, tolerance"))
+                faults.append(Fault(name, "write full or half"))
         except InvalidRequest as fault:
             faults.extend(fault.faults)
     if faults:
@@ -232,7 +238,7 @@ def attended_weights(
     for key in keys:
         place = snapshot.find(key)
         if place is not None:
-            score = snapshot.blocks[place.block].vectors.rows[place.row] @ queries[0]
+            score = snapshot.blocks[place.block].vectors[place.row] @ queries[0]
             known = allowed[snapshot.row(place)]
             weights[key] = float(attention.weight_of(score)) if known else 0.0
     return weights

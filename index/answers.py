@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 ColumnType = Literal["number", "vector", "category", "text"]
 Mode = Literal["soft", "exact"]
+Precision = Literal["full", "half"]  # 32 or 16 bits a component of a vector
 # A number, a vector of numbers, a label or text; None where the value is missing.
 Value = float | int | str | tuple[float, ...] | None
 
@@ -176,6 +177,8 @@ class Description:
     temperature_source: str
     tolerance: float | None  # the setting; None: the default
     tolerance_in_use: float
+    precision: Precision  # the setting
+    precision_in_use: Precision
     version: int
     created: float
     modified: float

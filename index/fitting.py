@@ -45,5 +45,5 @@ def fit_snapshot(snapshot: Snapshot, record: Record) -> tuple[float | None, int]
     if not likelihoods:
         return None, entries
     places = [snapshot.place(int(row)) for row in rows[probes]]
-    queries = np.stack([snapshot.blocks[p.block].vectors.rows[p.row] for p in places])
+    queries = np.stack([snapshot.blocks[p.block].vectors[p.row] for p in places])
     return fit_temperature(snapshot.scores(queries)[:, rows], probes, likelihoods), entries

@@ -23,7 +23,7 @@ from index import generation
 from index.sketch import CHUNK, SKETCHED_FROM, Cancelled, build_sketch
 from index.snapshot import Block, Snapshot, compacted, numbered
 from index.store import Record
-from index.vectors import Rows, VectorBlock, one_thread
+from index.vectors import Held, Rows, VectorBlock, halved, held_type, one_thread
 
 UNSKETCHED = 1 / 24  # of the rows may be new since the sketch: each costs as much as a scan
 GONE = 1 / 4  # of the sketched rows may be deleted
@@ -33,12 +33,14 @@ Go = Callable[[], bool]  # whether to go on
 log = logging.getLogger("softdict")
 
 
-def is_due(snapshot: Snapshot) -> bool:
-    """Tell whether a snapshot is large, and its sketch missing or out of date."""
+def is_due(snapshot: Snapshot, *, half: bool = False) -> bool:
+    """Tell whether a snapshot is large, and its sketch missing, out of date or too wide."""
     count = len(snapshot)
     if count < SKETCHED_FROM:
         return False
     if snapshot.sketch is None:
+        return True
+    if half and not snapshot.blocks[0].vectors.half:
         return True
     sketched = len(snapshot.sketch)
     present = int(np.count_nonzero(snapshot.blocks[0].alive))
@@ -51,7 +53,7 @@ class StackedRows:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._rows = np.flatnonzero(snapshot.alive)
-        self.shape = (len(self._rows), snapshot.blocks[0].vectors.rows.shape[1])
+        self.shape = (len(self._rows), snapshot.blocks[0].vectors.dimension)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -60,12 +62,16 @@ class StackedRows:
         rows = self._rows[places]
         found = np.empty((len(rows), self.shape[1]), np.float32)
         for block, mine, own in self._snapshot.by_block(rows):
-            found[mine] = block.vectors.rows[own]
+            found[mine] = block.vectors[own]
         return found
 
 
-def sketched_block(snapshot: Snapshot, home: Path | None, record: Record, go_on: Go) -> Block:
+def sketched_block(
+    snapshot: Snapshot, home: Path | None, record: Record, go_on: Go, *, half: bool
+) -> Block:
     """Make one sketched block of a snapshot's entries, its vectors on disk if there is a home.
+
+    With ``half`` these are held in 16 bits a component.
 
     Raises
     ------
@@ -74,15 +80,16 @@ def sketched_block(snapshot: Snapshot, home: Path | None, record: Record, go_on:
     """
     rows = StackedRows(snapshot)
     order, sketch = build_sketch(rows, go_on=go_on)
-    made = (
-        np.empty(rows.shape, np.float32)
+    made: Held = (
+        np.empty(rows.shape, held_type(half))
         if home is None
-        else generation.empty_vectors(home, record.id, rows.shape)
+        else generation.empty_vectors(home, record.id, rows.shape, half=half)
     )
     for start in range(0, len(rows), CHUNK):
         if not go_on():
             raise Cancelled
-        made[start : start + CHUNK] = rows[order[start : start + CHUNK]]
+        part = rows[order[start : start + CHUNK]]
+        made[start : start + CHUNK] = halved(part) if half else part
     present = np.flatnonzero(snapshot.alive)[order]
     keys = snapshot.keys_at(present)
     return Block(

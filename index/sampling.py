@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.sketch import Sketch
-from index.vectors import Rows, scattered_scores
+from index.vectors import Rows, VectorBlock
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -68,7 +68,7 @@ class Outlook:
     """What one query can expect of a sketched block: its head, and where the rest may lie."""
 
     sketch: Sketch
-    rows: Rows  # (n, d) of which the sketch is
+    keys: VectorBlock  # of which the sketch is
     query: Rows  # (d,)
     temperature: float
     standing: Numbers | None  # the allowed rows, where some are not
@@ -83,7 +83,7 @@ class Outlook:
     def of(
         cls,
         sketch: Sketch,
-        rows: Rows,
+        keys: VectorBlock,
         query: Rows,
         *,
         temperature: float,
@@ -97,10 +97,10 @@ class Outlook:
         ``allowed`` is the (n,) mask of rows and ``standing`` the numbers of the allowed ones,
         in order; both or neither.
         """
-        guesses, near = (found[0] for found in sketch.codes.best(query[np.newaxis], coded))
+        guesses, near = sketch.codes.best(query, coded)
         if allowed is not None:
             guesses, near = guesses[allowed[near]], near[allowed[near]]
-        head_scores = scattered_scores(rows, near[:taken], query[np.newaxis])[0]
+        head_scores = keys.scores_at(near[:taken], query[np.newaxis])[0]
         half = taken // 2  # codes tell low of what is near: by how much, and how surely?
         off = head_scores[half:] - guesses[half:taken]
         lift, stray = (float(off.mean()), float(off.std())) if len(off) else (0.0, 0.0)
@@ -109,7 +109,7 @@ class Outlook:
         bounds = sketch.starts if standing is None else np.searchsorted(standing, sketch.starts)
         return cls(
             sketch,
-            rows,
+            keys,
             query,
             temperature,
             standing,
@@ -135,7 +135,7 @@ class Outlook:
         known[self.near] = True
         new = ~known[far]  # what is near has its own draw: among the far it counts as nothing
         rest = np.concatenate([edge, far[new]])
-        rest_scores = scattered_scores(self.rows, rest, self.query[np.newaxis])[0]
+        rest_scores = self.keys.scores_at(rest, self.query[np.newaxis])[0]
         scores = np.concatenate([self.head_scores, rest_scores])
         peak = float(scores.max(initial=-1.0))
         exps = np.exp((rest_scores.astype(np.float64) - peak) / self.temperature)

@@ -30,7 +30,7 @@ CACHED = 2**17  # scores attended to at a time (512 KB): they stay in the cache 
 
 TOLERANCE = 0.03  # wanted total variation error, where a dataset has no other
 STANDARD_ERRORS = 2.2  # that a stated error is wide: a normal one needs 1.96 to hold in 95 %
-ROUNDING = 2e-7  # of a float32 cosine: what any weight may be off by, in units of τ
+ROUNDING = 2e-7  # of a float32 cosine, of which any weight may be off by 1 / τ
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 SHARE_DRAWN_FROM = 0.25  # of a sketched block must be allowed, or scanning is as fast
 CODED, TAKEN, DRAWN = 8192, 1024, 7168  # keys seen by codes, scored, drawn at first
@@ -114,7 +114,7 @@ def attend_keys(
         its standard deviation, both at 95 %. At 0, and where it is as cheap, every key is
         scored and the error is 0.
     """
-    keys = int(np.count_nonzero(allowed))
+    keys = len(snapshot) if allowed is snapshot.alive else int(np.count_nonzero(allowed))
     if keys * RANDOM_ACCESS < len(allowed):
         return _attend_listed(snapshot, queries, temperature, np.flatnonzero(allowed), k)
     if not tolerance or snapshot.sketch is None or callable(temperature):
@@ -142,7 +142,15 @@ def _attend_all(
     taus = _temperatures(temperature, known)
     state = _state(scores, taus, masked, k)
     return [
-        Attention(float(tau), keys, scores[i], _row(state, i), masked) for i, tau in enumerate(taus)
+        Attention(
+            float(tau),
+            keys,
+            scores[i],
+            _row(state, i),
+            allowed=masked,
+            error=float(snapshot.rounding / tau),
+        )
+        for i, tau in enumerate(taus)
     ]
 
 
@@ -155,7 +163,14 @@ def _attend_listed(
     state = _state(scores, taus, None, k)
     state = replace(state, top_rows=_moved_rows(state.top_rows, rows))
     return [
-        Attention(float(tau), len(rows), scores[i], _row(state, i), rows=rows)
+        Attention(
+            float(tau),
+            len(rows),
+            scores[i],
+            _row(state, i),
+            rows=rows,
+            error=float(snapshot.rounding / tau),
+        )
         for i, tau in enumerate(taus)
     ]
 
@@ -206,19 +221,29 @@ class _Part:
     standing: NDArray[np.int64] | None  # the allowed rows of the block, likewise
     keys: int  # allowed, in all
     of_block: int  # allowed, in the block
+    rounding: float  # standard error of a score
 
     @classmethod
     def of(cls, snapshot: Snapshot, sketch: Sketch, allowed: Mask, keys: int) -> _Part:
-        mask = allowed[: len(sketch)]
-        count = int(np.count_nonzero(mask))
+        mask, rounding = allowed[: len(sketch)], max(ROUNDING, snapshot.rounding)
+        count = len(mask) if keys == len(allowed) else int(np.count_nonzero(mask))
         if count == len(mask):
-            return cls(sketch, allowed, None, None, keys, count)
+            return cls(sketch, allowed, None, None, keys, count, rounding)
         standing = snapshot.standing if allowed is snapshot.alive else np.flatnonzero(mask)
-        return cls(sketch, allowed, mask, standing, keys, count)
+        return cls(sketch, allowed, mask, standing, keys, count, rounding)
 
     @property
     def share(self) -> float:
         return self.of_block / len(self.sketch)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fresh:
+    """What one query finds in the allowed rows that came after the sketch."""
+
+    state: State
+    scores: Rows
+    rows: NDArray[np.int64]
 
 
 def _attend_some(
@@ -250,7 +275,7 @@ def _outlook(
     while coded < FARTHEST * len(part.sketch):
         outlook = Outlook.of(
             part.sketch,
-            snapshot.blocks[0].vectors.rows,
+            snapshot.blocks[0].vectors,
             query,
             temperature=tau,
             taken=taken,
@@ -266,43 +291,34 @@ def _outlook(
 
 def _attend_fresh(
     snapshot: Snapshot, part: _Part, query: Rows, tau: float, k: int
-) -> tuple[State, Rows, NDArray[np.int64]]:
-    """Score every allowed row that came after the sketch."""
+) -> _Fresh | None:
+    """Score every allowed row that came after the sketch, if any did."""
     first = len(part.sketch)
+    if snapshot.rows == first:
+        return None
     scores = snapshot.scores(query[np.newaxis], first_block=1)
     state = _state(scores, np.array([tau]), part.allowed[first:], k)
     after = np.arange(first, snapshot.rows)
     state = replace(state, top_rows=_moved_rows(state.top_rows, after))
     mask = part.allowed[first:]
-    return state, scores[0, mask], after[mask]
+    return _Fresh(state, scores[0, mask], after[mask])
 
 
-def _joined(
-    part: _Part,
-    sample: Sample,
-    fresh: tuple[State, Rows, NDArray[np.int64]],
-    tau: float,
-    k: int,
-) -> Attention:
+def _joined(part: _Part, sample: Sample, fresh: _Fresh | None, tau: float, k: int) -> Attention:
     """Merge the sample's state and that of the fresh rows, and say how far off they may be."""
-    state = attend(sample.scores[np.newaxis], temperature=tau, counts=sample.counts, k=k)
-    state = replace(state, top_rows=_moved_rows(state.top_rows, sample.rows))
+    scores, rows, counts = sample.scores, sample.rows, sample.counts
+    state = attend(scores[np.newaxis], temperature=tau, counts=counts, k=k)
+    state = replace(state, top_rows=_moved_rows(state.top_rows, rows))
     own_peak = float(state.peak[0])
-    fresh_state, fresh_scores, fresh_rows = fresh
-    state = merge(state, fresh_state)
-    scores = np.concatenate([sample.scores, fresh_scores])
-    counts = np.concatenate([sample.counts, np.ones(len(fresh_scores))])
-    found = Attention(
-        tau,
-        part.keys,
-        scores,
-        state,
-        rows=np.concatenate([sample.rows, fresh_rows]),
-        counts=counts,
-    )
+    if fresh is not None:
+        state = merge(state, fresh.state)
+        scores = np.concatenate([scores, fresh.scores])
+        rows = np.concatenate([rows, fresh.rows])
+        counts = np.concatenate([counts, np.ones(len(fresh.scores))])
+    found = Attention(tau, part.keys, scores, state, rows=rows, counts=counts)
     coverage = min(float((found.weights / counts).sum()), 1.0)
     off = sample.mass_error * np.exp(own_peak - float(state.peak[0])) / float(state.mass[0])
-    error = (STANDARD_ERRORS * off + ROUNDING / tau) * coverage
+    error = (STANDARD_ERRORS * off + part.rounding / tau) * coverage
     return replace(found, coverage=coverage, error=min(float(error), 1.0))
 
 

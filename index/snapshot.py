@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from index.answers import Column, Value
 from index.sketch import Sketch
 from index.values import Array, LabelTable, Order, order_of, pack, unpack
-from index.vectors import Rows, VectorBlock, scattered_scores
+from index.vectors import Rows, VectorBlock
 
 BLOCK = 65_536  # rows: a block of 384 components is 100 MB
 
@@ -134,8 +134,13 @@ class Snapshot:
         """Give the (q, m) cosines of unit queries and some rows, in their order."""
         scores = np.empty((len(queries), len(rows)), np.float32)
         for block, mine, own in self.by_block(rows):
-            scores[:, mine] = scattered_scores(block.vectors.rows, own, queries)
+            scores[:, mine] = block.vectors.scores_at(own, queries)
         return scores
+
+    @property
+    def rounding(self) -> float:
+        """Standard error of a score, where vectors are held in 16 bits; else 0."""
+        return max((block.vectors.rounding for block in self.blocks), default=0.0)
 
     @property
     def sketch(self) -> Sketch | None:
@@ -165,6 +170,8 @@ class Snapshot:
 
     def values_at(self, rows: NDArray[np.int64]) -> list[Array]:
         """Give each column's values of some rows, without joining the blocks' arrays."""
+        if len(self.blocks) == 1:
+            return [array.take(rows, axis=0) for array in self.blocks[0].columns]
         parts = self.by_block(rows)
         found: list[Array] = []
         for number, (column, table) in enumerate(zip(self.columns, self.labels, strict=True)):
@@ -231,7 +238,7 @@ class Snapshot:
 
     def stored_rows(self, block: Block) -> Iterator[tuple[str, tuple[Value, ...], Rows]]:
         """Go through a new block's keys, values and vectors, as the store keeps them."""
-        for row, (key, vector) in enumerate(zip(block.keys, block.vectors.rows, strict=True)):
+        for row, (key, vector) in enumerate(zip(block.keys, block.vectors[:], strict=True)):
             yield key, self._unpacked(block, row), vector
 
     def _unpacked(self, block: Block, row: int) -> tuple[Value, ...]:
@@ -308,7 +315,7 @@ def _merged(blocks: Sequence[Block]) -> Block:
     """Join blocks into one without the deleted rows."""
     alive = [block.alive for block in blocks]
     kept = [np.flatnonzero(mask) for mask in alive]
-    vectors = np.concatenate([b.vectors.rows[k] for b, k in zip(blocks, kept, strict=True)])
+    vectors = np.concatenate([b.vectors[k] for b, k in zip(blocks, kept, strict=True)])
     keys = tuple(b.keys[row] for b, k in zip(blocks, kept, strict=True) for row in k)
     return Block(
         np.concatenate([b.ids[m] for b, m in zip(blocks, alive, strict=True)]),

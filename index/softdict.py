@@ -72,7 +72,7 @@ from index.snapshot import BLOCK, Place, Snapshot
 from index.store import Record, Store, StoredEntry
 from index.temperature import Temperature, parse_temperature
 from index.values import check_columns, missing
-from index.vectors import VectorBlock
+from index.vectors import VectorBlock, half_is_fast
 from index.writing import Changes, Row, prepare
 
 
@@ -272,6 +272,8 @@ class SoftDict(MutableMapping[str, Any]):
             temperature_source=source,
             tolerance=record.tolerance,
             tolerance_in_use=standing_tolerance(record),
+            precision=record.precision,
+            precision_in_use="half" if snapshot.rounding else "full",
             version=record.version,
             created=record.created,
             modified=record.modified,
@@ -519,7 +521,17 @@ class SoftDict(MutableMapping[str, Any]):
         self.configure(tolerance=tolerance)
 
     def configure(self, **settings: object) -> None:
-        """Keep other settings, ``temperature`` and ``tolerance``, in one transaction.
+        """Keep other settings, in one transaction.
+
+        Parameters
+        ----------
+        temperature, tolerance
+            As for ``set_temperature`` and ``set_tolerance``.
+        precision : {"full", "half"}
+            ``half`` holds the vectors of a large dataset in 16 bits a component: half the
+            memory, and weights that are off by up to 9e-6 / τ, which every answer's ``error``
+            counts in. It begins with the next sketch, made in the background; where this
+            processor is slow at it, and below 100,000 keys, vectors stay in full.
 
         Raises
         ------
@@ -532,7 +544,12 @@ class SoftDict(MutableMapping[str, Any]):
                 store.set_temperature(self.id, parsed["temperature"])
             if "tolerance" in parsed:
                 store.set_tolerance(self.id, parsed["tolerance"])
-            self._show(self._snapshot, refit="temperature" in parsed)
+            after = self._snapshot
+            if "precision" in parsed:
+                store.set_precision(self.id, parsed["precision"])
+                if after.rounding and parsed["precision"] == "full":
+                    after = self._read_all()  # only the store has them in full
+            self._show(after, refit="temperature" in parsed)
 
     def reencode(self, encoder: str | None = None, *, progress: Report | None = None) -> None:
         """Make every vector anew, by another encoder or the present version of its own."""
@@ -551,7 +568,7 @@ class SoftDict(MutableMapping[str, Any]):
                 vectors.append(VectorBlock(rows))
             with self._change() as store:
                 for block, made in zip(snapshot.blocks, vectors, strict=True):
-                    store.update_vectors(zip(block.ids.tolist(), made.rows, strict=True))
+                    store.update_vectors(zip(block.ids.tolist(), made[:], strict=True))
                 store.set_encoder(self.id, spec, worker.identity, worker.dimension)
                 store.after_commit(lambda: setattr(self, "_worker", worker))
                 self._show(snapshot.with_vectors(vectors), refit=True)
@@ -571,11 +588,11 @@ class SoftDict(MutableMapping[str, Any]):
     def _read(self) -> Snapshot:
         """Read the entries: from the index kept on disk and what changed since, or all of them."""
         home, record = self._store.home, self._record
-        kept = None if home is None else generation.load(home, record)
+        kept = None if home is None else generation.load(home, record, half=self._half)
         if kept is None:
             if not self._store.read_only:
                 self._store.forget_deletions(record.id, until=record.version)
-            return _with_entries(Snapshot.empty(record.columns), self._stored(since=-1))
+            return self._read_all()
         version, snapshot = kept
         changed = list(self._stored(since=version))
         gone = self._store.deletions(record.id, since=version)
@@ -586,6 +603,14 @@ class SoftDict(MutableMapping[str, Any]):
         snapshot = snapshot.without(Place(0, rows[id]) for id in gone if id in rows)
         return _with_entries(snapshot, (entry for entry in changed if entry.id not in rows))
 
+    def _read_all(self) -> Snapshot:
+        return _with_entries(Snapshot.empty(self._record.columns), self._stored(since=-1))
+
+    @property
+    def _half(self) -> bool:
+        """Whether the vectors of a sketch are to be held in 16 bits."""
+        return self._record.precision == "half" and half_is_fast()
+
     def _stored(self, *, since: int) -> Iterator[StoredEntry]:
         """Read the entries that changed after a version, in order."""
         return itertools.chain.from_iterable(self._store.entries(self._record.id, since=since))
@@ -594,7 +619,7 @@ class SoftDict(MutableMapping[str, Any]):
 
     def _consider(self, snapshot: Snapshot) -> None:
         """Begin to sketch a snapshot in the background, if that is due."""
-        if not self._store.read_only and is_due(snapshot):
+        if not self._store.read_only and is_due(snapshot, half=self._half):
             self._rebuilder.start()
 
     def _rebuild(self, go_on: Callable[[], bool]) -> None:
@@ -606,16 +631,18 @@ class SoftDict(MutableMapping[str, Any]):
             Once ``go_on`` says no.
         """
         with self._writing:
-            record, snapshot = self._record, self._snapshot
+            record, snapshot, half = self._record, self._snapshot, self._half
         home = self._store.home
-        block = sketched_block(snapshot, home, record, go_on)
+        block = sketched_block(snapshot, home, record, go_on, half=half)
         if home is not None:
             generation.save(home, record, block, snapshot.labels)
         with self._writing:
             if not go_on():
                 raise Cancelled
             now = self._record
-            if (now.encoder_identity, now.columns) != (record.encoder_identity, record.columns):
+            if (now.encoder_identity, now.columns, self._half) != (
+                record.encoder_identity, record.columns, half,
+            ):  # fmt: skip
                 return  # of other vectors: it will not be opened, and the next write begins anew
             self._loaded = laid_on(block, self._snapshot)
             if home is not None:

@@ -22,7 +22,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from index.answers import Column, Value
+from index.answers import Column, Precision, Value
 from index.errors import (
     DatasetExists,
     ReadOnlyStore,
@@ -34,7 +34,7 @@ from index.errors import (
 Rows = NDArray[np.float32]
 FILE = "softdict.db"
 APPLICATION = 0x736F6664  # "sofd", in the file's header: this database is ours
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 LOOKED_THROUGH = 16  # datasets that are searched for vectors to use again
 JOURNAL = 2**26  # bytes that the write-ahead log may keep after a large load
 
@@ -50,6 +50,7 @@ CREATE TABLE datasets (
     fitted REAL,                    -- what auto was fitted to, in units of cosine
     fitted_entries INTEGER NOT NULL DEFAULT 0,  -- entries at the time of that fit
     tolerance REAL,                 -- wanted total variation error; NULL is the default
+    precision TEXT NOT NULL DEFAULT 'full',     -- of vectors in memory: full or half
     forgotten INTEGER NOT NULL DEFAULT 0,       -- deletions up to this version are not listed
     version INTEGER NOT NULL DEFAULT 0,         -- grows with every change
     created REAL NOT NULL,          -- seconds since 1970, UTC
@@ -99,6 +100,7 @@ CREATE TABLE deletions (
 ) STRICT;
 CREATE INDEX deletions_changed ON deletions (dataset, changed);
 """,
+    2: "ALTER TABLE datasets ADD COLUMN precision TEXT NOT NULL DEFAULT 'full';",
 }
 
 
@@ -122,6 +124,7 @@ class Record:
     fitted: float | None
     fitted_entries: int
     tolerance: float | None
+    precision: Precision
     forgotten: int
     version: int
     created: float
@@ -360,6 +363,13 @@ class Store:
         with self.transaction():
             self._connection.execute(
                 "UPDATE datasets SET tolerance = ? WHERE id = ?", (tolerance, dataset)
+            )
+
+    def set_precision(self, dataset: int, precision: Precision) -> None:
+        """Keep how vectors are to be held in memory; the store holds them in full."""
+        with self.transaction():
+            self._connection.execute(
+                "UPDATE datasets SET precision = ? WHERE id = ?", (precision, dataset)
             )
 
     def set_fit(self, dataset: int, fitted: float | None, entries: int) -> None:

@@ -22,6 +22,7 @@ from index.errors import Fault, InvalidRequest
 Array = NDArray[np.float64] | NDArray[np.int32]
 LEVEL = 0.9  # share of the weight inside a number's interval
 PIECE = 2**13  # components worked on at a time
+SLACK = 1 - 1e-9  # 0.3 + 0.3 + 0.3 + 0.1 must reach 0.9 in binary too
 RUN = 2**10  # numbers in a run of equal or neighbouring ones
 
 
@@ -137,7 +138,9 @@ def blend_numbers(
     """Mean, standard deviation, median and central interval of weighted numbers."""
     gaps = np.isnan(values)
     shares = weights.astype(np.float64, copy=False)
-    if gaps.any():
+    if order is None:
+        shares, values = shares[~gaps], values[~gaps]
+    elif gaps.any():  # rows keep their numbers
         shares, values = np.where(gaps, 0.0, shares), np.where(gaps, 0.0, values)
     known = float(shares.sum())
     if known <= 0.0:
@@ -178,11 +181,14 @@ def weighted_quantiles(
     The inverse of the weighted distribution function, without interpolation, so that
     every quantile is a value some key really has.
     """
-    order = order_of(values) if order is None else order
+    if order is None:
+        by_value = values.argsort()
+        reached = weights[by_value].cumsum()
+        places = reached.searchsorted(np.asarray(probabilities) * reached[-1] * SLACK)
+        return [float(value) for value in values[by_value[places]]]
     # Run by run first, and row by row only where a quantile lies: no sum in random access.
     reached = np.bincount(order.runs, weights=weights).cumsum()
-    # A hair of slack: 0.3 + 0.3 + 0.3 + 0.1 must reach 0.9 in binary too.
-    wanted = np.asarray(probabilities) * reached[-1] * (1 - 1e-9)
+    wanted = np.asarray(probabilities) * reached[-1] * SLACK
     quantiles = []
     for goal, run in zip(wanted, reached.searchsorted(wanted), strict=True):
         rows = order.rows[run * RUN : (run + 1) * RUN]
@@ -197,7 +203,7 @@ def blend_vectors(values: NDArray[np.float64], weights: NDArray[np.floating]) ->
     gaps = np.isnan(values[:, 0])
     shares = weights.astype(np.float64, copy=False)
     if gaps.any():
-        shares, values = np.where(gaps, 0.0, shares), np.where(np.isnan(values), 0.0, values)
+        shares, values = shares[~gaps], values[~gaps]
     known = float(shares.sum())
     if known <= 0.0:
         return None

@@ -9,17 +9,27 @@ cells (``index.sketch``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from index.cores import side_by_side
 from index.platform import one_openmp
 
 Rows = NDArray[np.float32]
+Held = NDArray[Any]  # float32, or int16 in steps of 1 / STEPS
 FETCHED = 512  # scattered rows scored at a time
+HANDS = 4  # indexes that the codes are dealt out to: a core or two take several
+STEPS = 32_767  # of a component held in 16 bits, between 0 and 1
+TRIED = 32_768  # rows scanned to see how fast that goes: more than a cache holds
+SLOW = 3.0  # times longer is too slow
+WIDENED = 2048  # rows made float32 at a time: they stay in the cache
 LONGEST_PART = 4  # components behind each code of 4 bits
 LEAST_PARTS = 96  # codes of a row, where its components are enough
 FITTING_ROUNDS = 12  # of the k-means behind the codes
@@ -42,41 +52,106 @@ def one_thread() -> None:
 
 
 class VectorBlock:
-    """An immutable run of unit rows."""
+    """An immutable run of unit rows, as float32 or in 16 bits a component (``halved``)."""
 
-    def __init__(self, rows: Rows) -> None:
-        self.rows: Rows = np.ascontiguousarray(rows, dtype=np.float32).view()
-        self.rows.flags.writeable = False
+    def __init__(self, rows: Held) -> None:
+        held = rows if rows.dtype == np.int16 else np.asarray(rows, np.float32)
+        self.held: Held = np.ascontiguousarray(held).view()
+        self.held.flags.writeable = False
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.held)
+
+    @property
+    def dimension(self) -> int:
+        return int(self.held.shape[1])
+
+    @property
+    def half(self) -> bool:
+        return self.held.dtype == np.int16
+
+    @property
+    def rounding(self) -> float:
+        """Standard error of a score, from the steps that components are held in."""
+        return 1 / STEPS / 12**0.5 if self.half else 0.0
+
+    def __getitem__(self, picked: int | slice | NDArray[np.int64]) -> Rows:
+        """Give a row or some rows as float32; not copies, where they need not be."""
+        rows = self.held[picked]
+        return np.divide(rows, np.float32(STEPS), dtype=np.float32) if self.half else rows
 
     def scores(self, queries: Rows, out: Rows) -> None:
         """Write the (q, n) cosines of unit ``queries`` and this block's keys to ``out``."""
-        if len(queries) == 1:
-            np.matmul(self.rows, queries[0], out=out[0])  # one pass over memory, no transpose
+        if self.half:
+            queries = queries / np.float32(STEPS)
+            for start in range(0, len(self), WIDENED):
+                part = slice(start, start + WIDENED)
+                _product(self.held[part].astype(np.float32), queries, out[:, part])
         else:
-            np.matmul(queries, self.rows.T, out=out)
+            _product(self.held, queries, out)
+
+    def scores_at(self, picked: NDArray[np.int64], queries: Rows) -> Rows:
+        """Give the (q, m) cosines of unit queries and some rows, in the order they are picked in.
+
+        They are fetched in order of memory, a cacheful at a time; a second core would not help.
+        """
+        order = np.argsort(picked)
+        scores = np.empty((len(queries), len(picked)), np.float32)
+        asked = (queries / np.float32(STEPS) if self.half else queries)[:, np.newaxis]
+        for start in range(0, len(picked), FETCHED):
+            part = order[start : start + FETCHED]
+            rows = self.held.take(picked[part], axis=0).astype(np.float32, copy=False)
+            scores[:, part] = np.vecdot(rows, asked)
+        return scores
 
 
-def scattered_scores(rows: Rows, picked: NDArray[np.int64], queries: Rows) -> Rows:
-    """Give the (q, m) cosines of unit queries and some rows, in the order they are picked in.
+def _product(rows: Rows, queries: Rows, out: Rows) -> None:
+    if len(queries) == 1:
+        np.matmul(rows, queries[0], out=out[0])  # one pass over memory, no transpose
+    else:
+        np.matmul(queries, rows.T, out=out)
 
-    They are fetched in order of memory, a cacheful at a time, with no thread to wait for.
+
+def held_type(half: bool) -> type[np.float32] | type[np.int16]:
+    """Give the type that components are held in."""
+    return np.int16 if half else np.float32
+
+
+@cache
+def half_is_fast() -> bool:
+    """Measure, once, whether this processor scans rows in 16 bits about as fast as in 32."""
+    rows = np.full((TRIED, 384), 0.05, np.float32)
+    out = np.empty((1, TRIED), np.float32)
+    took = []
+    for block in (VectorBlock(rows), VectorBlock(halved(rows))):
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            block.scores(rows[:1], out)
+            times.append(time.perf_counter() - start)
+        took.append(min(times))
+    return took[1] < SLOW * took[0]
+
+
+def halved(rows: Rows) -> NDArray[np.int16]:
+    """Round the components of unit rows to 16 bits, in even steps from -1 to 1.
+
+    For components as small as theirs that is as near as float16, which NumPy widens 17 times
+    more slowly (``bench.exact``).
     """
-    order = np.argsort(picked)
-    scores = np.empty((len(queries), len(picked)), np.float32)
-    for start in range(0, len(picked), FETCHED):
-        part = order[start : start + FETCHED]
-        scores[:, part] = np.vecdot(rows.take(picked[part], axis=0), queries[:, np.newaxis])
-    return scores
+    steps: NDArray[np.int16] = np.rint(rows * np.float32(STEPS)).astype(np.int16)
+    return steps
 
 
 class Codes:
-    """Rows in 4 bits for every few components, by which all can be looked at in no time."""
+    """Rows in 4 bits for every few components, by which all can be looked at in no time.
 
-    def __init__(self, index: Any) -> None:
-        self._index = index
+    They are dealt out to a few FAISS indexes in turn, so that these are alike and are looked
+    through side by side.
+    """
+
+    def __init__(self, hands: Sequence[Any]) -> None:
+        self._hands = hands
 
     @classmethod
     def fitted(cls, rows: Rows) -> Self:
@@ -90,27 +165,47 @@ class Codes:
         index.pq.cp.niter = FITTING_ROUNDS
         index.pq.cp.min_points_per_centroid = 1  # it would write a warning
         index.train(_padded(rows, padded))
-        return cls(index)
+        return cls([index, *(faiss.clone_index(index) for _ in range(HANDS - 1))])
 
     def __len__(self) -> int:
-        return int(self._index.ntotal)
+        return sum(int(hand.ntotal) for hand in self._hands)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(hand.ntotal) * int(hand.code_size) for hand in self._hands)
 
     def add(self, rows: Rows) -> None:
         """Append rows."""
-        self._index.add(_padded(rows, self._index.d))
+        held = len(self)
+        for number, hand in enumerate(self._hands):
+            hand.add(_padded(rows[(number - held) % len(self._hands) :: len(self._hands)], hand.d))
 
-    def best(self, queries: Rows, count: int) -> tuple[Rows, NDArray[np.int64]]:
-        """Give the (q, count) best scores as the codes tell them, best first, and their rows."""
-        scores, rows = self._index.search(_padded(queries, self._index.d), min(count, len(self)))
-        return scores, rows
+    def best(self, query: Rows, count: int) -> tuple[Rows, NDArray[np.int64]]:
+        """Give about ``count`` best scores as the codes tell them, best first, and their rows.
+
+        Every row whose code scores above the last is among them.
+        """
+        hands = len(self._hands)
+        of_each = count / hands  # and as many more as chance may deal one hand
+        asked = min(math.ceil(of_each + 3 * of_each**0.5), len(self) // hands)
+        query = _padded(query[np.newaxis], self._hands[0].d)
+        found = side_by_side(lambda hand: hand.search(query, asked), self._hands)
+        scores = np.concatenate([scores[0] for scores, _ in found])
+        rows = np.concatenate([hands * rows[0] + n for n, (_, rows) in enumerate(found)])
+        order = np.argsort(-scores, kind="stable")  # quick: it merges runs
+        order = order[: np.searchsorted(-scores[order], -max(s[0, -1] for s, _ in found), "right")]
+        return scores[order], rows[order]
 
     def save(self, path: Path) -> None:
-        _faiss().write_index(self._index, str(path))
+        faiss = _faiss()
+        with path.open("wb") as stream:
+            np.savez(stream, *(faiss.serialize_index(hand) for hand in self._hands))
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read codes that ``save`` wrote: never a file from elsewhere."""
-        return cls(_faiss().read_index(str(path)))
+        with np.load(path, allow_pickle=False) as parts:
+            return cls([_faiss().deserialize_index(parts[name]) for name in parts.files])
 
 
 def _padded(rows: Rows, width: int) -> Rows:

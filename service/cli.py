@@ -300,13 +300,14 @@ def reencode(name: str, encoder: str | None, home: str | None, as_json: bool) ->
 @click.argument("name")
 @temperature_option
 @click.option("--tolerance", help="A number from 0 to below 1, or default.")
+@click.option("--precision", help="full, or half: 16 bits a component for large datasets.")
 @home_option
 @as_json
 def configure(name: str, home: str | None, as_json: bool, **given: str | None) -> None:
-    """Set a dataset's temperature and tolerance, for every question that gives none."""
+    """Set what holds for every question of a dataset: temperature, tolerance, precision."""
     settings: dict[str, str | None] = {k: v for k, v in given.items() if v is not None}
     if not settings:
-        raise click.UsageError("write --temperature, --tolerance or both")
+        raise click.UsageError("write --temperature, --tolerance or --precision")
     if settings.get("tolerance") == "default":
         settings["tolerance"] = None
     with _opened(_settings({"home": home}), as_json, write=True) as catalog:

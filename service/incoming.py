@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from index.answering import parse_tolerance
+from index.answers import Precision
 from index.encoders import check_spec
 from index.masks import parse_as_of
 from index.naming import check_name
@@ -235,7 +236,7 @@ def _nothing_by_default(schema: dict[str, Any]) -> None:
 
 
 class SettingsBody(In):
-    """The settings of a dataset that are to change: one or both."""
+    """The settings of a dataset that are to change: at least one."""
 
     model_config = ConfigDict(json_schema_extra=_nothing_by_default)
 
@@ -243,11 +244,16 @@ class SettingsBody(In):
     tolerance: Tolerance = Field(
         default=None, description="as in a question; null is the default one"
     )
+    precision: Precision = Field(
+        default="full",
+        description="bits a component of a large dataset's vectors in memory: 32 (full) or 16 "
+        "(half), which every answer's error counts in",
+    )
 
     @model_validator(mode="after")
     def _some(self) -> SettingsBody:
         if not self.model_fields_set:
-            raise ValueError("write temperature, tolerance or both")
+            raise ValueError("write temperature, tolerance or precision")
         return self
 
     @property

@@ -23,6 +23,7 @@ from index.answers import (
     ManualAnswer,
     Match,
     NumberBlend,
+    Precision,
     VectorBlend,
 )
 
@@ -227,6 +228,10 @@ class DatasetOut(Out):
     temperature_source: str
     tolerance: float | None = Field(description="the setting; null is the default one")
     tolerance_in_use: float
+    precision: Precision = Field(description="the setting: full or half")
+    precision_in_use: Precision = Field(
+        description="full while a dataset is small, or not sketched anew yet"
+    )
     version: int
     created: float = Field(description="seconds since 1970, UTC")
     modified: float

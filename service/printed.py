@@ -142,7 +142,10 @@ def answer_lines(answer: Answer) -> Iterator[str]:
 def settings_text(dataset: Any) -> str:
     """Say a dataset's own settings."""
     default = " (default)" if dataset.tolerance is None else ""
-    return f"temperature {dataset.temperature}, tolerance {dataset.tolerance_in_use:g}{default}"
+    half = ", half precision" if dataset.precision == "half" else ""
+    return (
+        f"temperature {dataset.temperature}, tolerance {dataset.tolerance_in_use:g}{default}{half}"
+    )
 
 
 def blend_lines(blends: dict[str, Blend | None]) -> Iterator[str]:

@@ -267,10 +267,10 @@ def test_closing_in_the_middle_of_a_build_leaves_nothing_behind(tmp_path, monkey
     started = threading.Event()
     real = generation.empty_vectors
 
-    def told(*arguments):
+    def told(*arguments, **named):
         started.set()
         time.sleep(0.2)
-        return real(*arguments)
+        return real(*arguments, **named)
 
     monkeypatch.setattr("index.generation.empty_vectors", told)
     d = SoftDict.open(tmp_path, encoder=ENCODER)

@@ -8,6 +8,7 @@ import pytest
 from index import sketch as sketching
 from index.sampling import Outlook, Sample
 from index.sketch import Cancelled, Sketch, build_sketch
+from index.vectors import VectorBlock
 
 N, D = 30_000, 32
 CODED, TAKEN, DRAWN = 1024, 256, 1024
@@ -24,7 +25,7 @@ def draw_sample(
     coded, taken, drawn = sizes
     standing = None if allowed is None else np.flatnonzero(allowed)
     outlook = Outlook.of(
-        sketch, rows, query, temperature=temperature,
+        sketch, VectorBlock(rows), query, temperature=temperature,
         taken=taken, coded=coded, allowed=allowed, standing=standing,
     )  # fmt: skip
     return outlook.sample(drawn)

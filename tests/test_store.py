@@ -266,9 +266,10 @@ def test_a_database_of_the_first_schema_is_brought_to_this_one(tmp_path: Path) -
         (record,) = store.records()
         ((entry,),) = store.entries(3)
 
-    assert (record.version, record.tolerance, record.columns) == (
+    assert (record.version, record.tolerance, record.precision, record.columns) == (
         7,
         None,
+        "full",
         (Column("price", "number"),),
     )
     assert (entry.key, entry.values, entry.vector.tolist()) == ("a", (4,), [1.0, 0.0])

@@ -182,7 +182,7 @@ def test_where_the_mask_hides_the_nearest_keys_the_best_of_the_others_are_still_
     snapshot: Snapshot,
 ) -> None:
     query = open_encoder("random").encode(["query"])
-    scores = (snapshot.blocks[0].vectors.rows @ query[0]).astype(float)
+    scores = (snapshot.blocks[0].vectors[:] @ query[0]).astype(float)
     far = scores < np.quantile(scores, 0.6)
     for k in (1, 20):
         (found,) = attend_keys(

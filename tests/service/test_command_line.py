@@ -286,6 +286,9 @@ def test_a_tolerance_is_asked_with_and_set(run: Run, table: str) -> None:
     back = json.loads(run("configure", "paises", "--tolerance", "default", "--json").stdout)
     assert (back["temperature"], back["tolerance"], back["tolerance_in_use"]) == ("0.5", None, 0.03)
     assert "temperature 0.5, tolerance 0.03 (default)" in run("datasets").stdout
+    halved = run("configure", "paises", "--precision", "half")
+    assert halved.stdout == "paises: temperature 0.5, tolerance 0.03 (default), half precision\n"
+
     wrong = run("configure", "paises", "--tolerance", "low", "--temperature", "hot", "--json")
     faults = json.loads(wrong.stderr)["errors"]
     assert (wrong.returncode, {fault["where"] for fault in faults}) == (

@@ -304,6 +304,15 @@ def test_the_tolerance_can_be_set_and_null_is_the_default_one(client: CheckedCli
     assert settings(tolerance=0, temperature="auto") == ("auto", 0.0, 0.0)
 
 
+def test_the_precision_can_be_set(client: CheckedClient) -> None:
+    changed = client.patch("/datasets/paises", json={"precision": "half"})
+    refused = client.faults("PATCH", "/datasets/paises", json={"precision": "quarter"})
+
+    assert changed.get_json()["precision"] == "half"
+    assert changed.get_json()["precision_in_use"] == "full"  # it is small
+    assert list(refused) == ["precision"]
+
+
 def test_settings_change_together_or_not_at_all(client: CheckedClient) -> None:
     body = {"temperature": "hot", "tolerance": 1, "colour": "red"}
     both = client.faults("PATCH", "/datasets/paises", json=body)
@@ -312,7 +321,7 @@ def test_settings_change_together_or_not_at_all(client: CheckedClient) -> None:
 
     assert {where.partition(".")[0] for where in both} == {"temperature", "tolerance", "colour"}
     assert list(one) == ["tolerance"]
-    assert none == {"body": "write temperature, tolerance or both"}
+    assert none == {"body": "write temperature, tolerance or precision"}
     described = client.get("/datasets/paises").get_json()
     assert (described["temperature"], described["tolerance"]) == ("auto", None)
 
