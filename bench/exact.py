@@ -2,9 +2,10 @@
 
     python -m bench.exact [--sizes 10000 100000 1000000] [--rounds 15]
 
-Four peers answer the same queries in turn, round after round: the plain product
+Five peers answer the same queries in turn, round after round: the plain product
 ``K @ q`` (the scores alone), FAISS flat's ten best, and softdict's whole attention
-(scores, weights over every key, effective keys, ten best); *answer* is all that a search does once
+(scores, weights over every key, effective keys, ten best), of keys in full and, as *half*, of
+the same keys in 16 bits a component; *answer* is all that a search does once
 its queries are encoded, over keys with a number, a vector of three and one of twenty labels: the
 blends, their quantiles, the matches. A figure is the median over
 rounds of a peer's time over the product's in the same round, with the 10th and 90th
@@ -27,7 +28,7 @@ from index.encoders import EncoderWorker
 from index.search import attend_keys
 from index.snapshot import BLOCK, Snapshot
 from index.store import Record
-from index.vectors import VectorBlock
+from index.vectors import VectorBlock, halved
 
 DIMENSION, TEMPERATURE, SHOWN = 384, 0.05, 10
 COLUMNS = (Column("n", "number"), Column("v", "vector", 3), Column("c", "category"))
@@ -84,6 +85,7 @@ def answering(snapshot: Snapshot, asked: np.ndarray) -> Callable[[], object]:
         fitted=None,
         fitted_entries=0,
         tolerance=None,
+        precision="full",
         forgotten=0,
         version=1,
         created=0.0,
@@ -110,10 +112,14 @@ def measure(count: int, queries: int, rounds: int) -> str:
     snapshot, flat = snapshot_of(rows), faiss.IndexFlatIP(DIMENSION)
     flat.add(rows)
     allowed = snapshot.alive
+    half = snapshot.with_vectors([VectorBlock(halved(b.vectors[:])) for b in snapshot.blocks])
     work: dict[str, Callable[[], object]] = {
         "product": (lambda: rows @ asked[0]) if queries == 1 else (lambda: asked @ rows.T),
         "softdict": lambda: attend_keys(
             snapshot, asked, temperature=TEMPERATURE, allowed=allowed, k=SHOWN
+        ),
+        "half": lambda: attend_keys(
+            half, asked, temperature=TEMPERATURE, allowed=half.alive, k=SHOWN
         ),
         "answer": answering(snapshot, asked),
         "faiss": lambda: flat.search(asked, SHOWN),
@@ -127,7 +133,7 @@ def measure(count: int, queries: int, rounds: int) -> str:
             times[name].append(min(seconds(peer) for _ in range(repeats)))
     against = {
         name: [t / base for t, base in zip(times[name], times["product"], strict=True)]
-        for name in ("softdict", "answer", "faiss")
+        for name in ("softdict", "half", "answer", "faiss")
     }
     middle = {name: np.median(values) * 1e3 for name, values in times.items()}
     shown = [f"{middle[name]:.2f} ms" for name in work]
@@ -140,10 +146,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     given = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {faiss.omp_get_max_threads()} threads")
-    peers = ["product", "softdict", "answer", "FAISS flat"]
+    peers = ["product", "softdict", "half", "answer", "FAISS flat"]
     ratios = [f"{peer}/product" for peer in peers[1:]]
     print(f"| {' | '.join(['keys', 'queries', *peers, *ratios])} |")
-    print("|---" * 9 + "|")
+    print("|---" * 11 + "|")
     for count in given.sizes:
         for queries in (1, 64):
             print(measure(count, queries, given.rounds), flush=True)

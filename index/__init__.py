@@ -8,6 +8,12 @@
 8.2
 """
 
+# ruff: noqa: E402 (NumPy reads the setting as it is imported)
+
+from index.platform import brief_waits
+
+brief_waits()
+
 from index.answers import (
     Answer,
     Blend,

@@ -53,7 +53,7 @@ class StackedRows:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._rows = np.flatnonzero(snapshot.alive)
-        self.shape = (len(self._rows), snapshot.blocks[0].vectors.dimension)
+        self.shape = (len(self._rows), snapshot.blocks[0].vectors.shape[1])
 
     def __len__(self) -> int:
         return len(self._rows)

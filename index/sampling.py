@@ -49,6 +49,7 @@ Numbers = NDArray[np.int64]
 
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
 BLIND_SHARE = 0.1  # of the draws from cells go by the number of keys alone
+FORETOLD = 0.8  # of the unevenness that comes: `mass` is reckoned high
 FEW = 50.0  # F in equation (3)
 FAR_BELOW = -3.0  # standard deviations, where the normal curve's asymptote is near enough
 
@@ -152,6 +153,14 @@ class Outlook:
             variance**0.5,
         )
 
+    def unevenness(self, drawn: int) -> float:
+        """Foretell √Σ (1 - π) w² of the weights that so many draws will have."""
+        chances, draws = self._shares(drawn)
+        edge = ((1 / np.maximum(chances, 1e-300) - 1) * self.edge_hopes**2).sum()
+        head = np.exp((self.head_scores.astype(np.float64) - self.bar) / self.temperature).sum()
+        mass = head + self.edge_hopes.sum() + self.sizes @ self.hopes
+        return float(np.sqrt(edge + self._far_squares(draws)) / mass) / FORETOLD
+
     def _shares(self, drawn: int) -> tuple[Floats, Floats]:
         """Give π of each key at the edge, and the draws wanted of each cell."""
         edge_mass, cell_mass = self.edge_hopes.sum(), self.sizes * self.hopes
@@ -178,9 +187,12 @@ class Outlook:
 
     def _expected_variance(self, draws: Floats, peak: float) -> float:
         """The variance that equation (3) draws towards, in units of exp(peak / τ) squared."""
+        return self._far_squares(draws) * math.exp(2 * (self.bar - peak) / self.temperature)
+
+    def _far_squares(self, draws: Floats) -> float:
+        """Σ n_c² E[exp(2 (s - bar) / τ)] / draws_c over the cells that are drawn from."""
         wanted = draws > 0
-        at_bar = float(((self.sizes * self.hopes)[wanted] ** 2 / draws[wanted]).sum())
-        return at_bar * math.exp(2 * (self.bar - peak) / self.temperature)
+        return float(((self.sizes * self.hopes)[wanted] ** 2 / draws[wanted]).sum())
 
 
 def _log_hopes(sketch: Sketch, query: Rows, temperature: float, bar: float) -> Floats:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.attention import State, attend, attention_weights, merge, stack
+from index.cores import side_by_side
 from index.sampling import Outlook, Sample
 from index.sketch import Sketch
 from index.snapshot import Snapshot
@@ -29,15 +30,16 @@ AT_ONCE = 2**25  # scores held at a time (128 MB)
 CACHED = 2**17  # scores attended to at a time (512 KB): they stay in the cache from exp to sums
 
 TOLERANCE = 0.03  # wanted total variation error, where a dataset has no other
-STANDARD_ERRORS = 2.2  # that a stated error is wide: a normal one needs 1.96 to hold in 95 %
+NORMAL = 1.96  # standard errors within which a normal error stays in 95 %, as a blend's does
+STANDARD_ERRORS = 2.2  # the same of the mass, which few keys may carry
 ROUNDING = 2e-7  # of a float32 cosine, of which any weight may be off by 1 / τ
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 SHARE_DRAWN_FROM = 0.25  # of a sketched block must be allowed, or scanning is as fast
-CODED, TAKEN, DRAWN = 8192, 1024, 7168  # keys seen by codes, scored, drawn at first
+CODED, TAKEN, DRAWN = 8192, 1024, 7168  # keys seen by codes, scored, drawn at least
 FARTHEST = 0.4  # of a block's codes are ranked, or scanning is as fast
 LEAST_DRAWN = 0.25  # of these, however much is tolerated: fewer cannot tell their own error
 HEADROOM = 1.2  # more draws than a tolerance asks for: the next estimate may be unluckier
-LEAST_STEP, GREATEST_STEP = 1.5, 16.0  # times as many draws as before
+LEAST_STEP, GREATEST_STEP = 1.25, 16.0  # times as many draws as before
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,25 +185,26 @@ def _temperatures(temperature: Tau, known: Rows) -> NDArray[np.float64]:
 
 
 def _state(scores: Rows, taus: NDArray[np.float64], allowed: Mask | None, k: int) -> State:
-    """Take in (q, n) scores, as many at a time as stay in the cache."""
+    """Take in (q, n) scores, as many at a time as stay in a core's cache."""
     q, n = scores.shape
     some = max(1, CACHED // max(n, 1))
     parts = [slice(start, start + some) for start in range(0, q, some)]
-    states = []
-    for start in range(0, max(n, 1), CACHED):
-        keys = slice(start, start + CACHED)
-        of_parts = [
-            attend(
-                scores[part, keys],
-                temperature=taus[part],
-                allowed=None if allowed is None else allowed[keys],
-                k=k,
-                first_row=start,
-            )
-            for part in parts
-        ]
-        states.append(stack(of_parts))
-    return reduce(merge, states)
+    firsts = range(0, max(n, 1), CACHED)
+
+    def taken_in(piece: tuple[int, slice]) -> State:
+        first, part = piece
+        keys = slice(first, first + CACHED)
+        return attend(
+            scores[part, keys],
+            temperature=taus[part],
+            allowed=None if allowed is None else allowed[keys],
+            k=k,
+            first_row=first,
+        )
+
+    states = side_by_side(taken_in, [(first, part) for first in firsts for part in parts])
+    width = len(parts)
+    return reduce(merge, (stack(states[i : i + width]) for i in range(0, len(states), width)))
 
 
 def _row(state: State, query: int) -> State:
@@ -253,14 +256,16 @@ def _attend_some(
     if part.share < SHARE_DRAWN_FROM:
         return None
     taken = max(TAKEN, 2 * k)
-    drawn = round(DRAWN * min(max((TOLERANCE / tolerance) ** 2, LEAST_DRAWN), 1.0))
     outlook = _outlook(snapshot, part, query, tau, taken)
     if outlook is None:
         return None
+    least = round(DRAWN * min(max((TOLERANCE / tolerance) ** 2, LEAST_DRAWN), 1.0))
+    hoped = NORMAL * outlook.unevenness(least) / tolerance
+    drawn = round(least * min(max(hoped**2 * HEADROOM, 1.0), GREATEST_STEP))
     fresh = _attend_fresh(snapshot, part, query, tau, k)
     while RANDOM_ACCESS * (taken + drawn) < part.of_block:
         attention = _joined(part, outlook.sample(drawn), fresh, tau, k)
-        short = max(attention.error, STANDARD_ERRORS * attention.unevenness) / tolerance
+        short = max(attention.error, NORMAL * attention.unevenness) / tolerance
         if short <= 1:
             return attention
         drawn = round(drawn * min(max(short**2 * HEADROOM, LEAST_STEP), GREATEST_STEP))

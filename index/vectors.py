@@ -63,8 +63,8 @@ class VectorBlock:
         return len(self.held)
 
     @property
-    def dimension(self) -> int:
-        return int(self.held.shape[1])
+    def shape(self) -> tuple[int, ...]:
+        return self.held.shape
 
     @property
     def half(self) -> bool:
@@ -136,8 +136,8 @@ def half_is_fast() -> bool:
 def halved(rows: Rows) -> NDArray[np.int16]:
     """Round the components of unit rows to 16 bits, in even steps from -1 to 1.
 
-    For components as small as theirs that is as near as float16, which NumPy widens 17 times
-    more slowly (``bench.exact``).
+    For components as small as theirs that is as near as float16, which NumPy widens far more
+    slowly.
     """
     steps: NDArray[np.int16] = np.rint(rows * np.float32(STEPS)).astype(np.int16)
     return steps

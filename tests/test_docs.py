@@ -115,6 +115,7 @@ def differences(shown: Any, real: Any, path: str = "$") -> list[str]:
         case dict(), dict() if shown.keys() == real.keys():
             pairs = ((shown[name], real[name], f"{path}.{name}") for name in shown)
         case list(), list() if len(shown) == len(real):
+            real = _as_shown(shown, real)
             pairs = (
                 (a, b, f"{path}[{i}]") for i, (a, b) in enumerate(zip(shown, real, strict=True))
             )
@@ -130,6 +131,18 @@ def differences(shown: Any, real: Any, path: str = "$") -> list[str]:
             same = type(shown) is type(real) and shown == real
             return [] if same else [f"{path}: the page says {shown}, the answer is {real}"]
     return [fault for a, b, where in pairs for fault in differences(a, b, where)]
+
+
+def _as_shown(shown: list[Any], real: list[Any]) -> list[Any]:
+    """Stand matches in the order of the page: processors differ in who comes first of equals.
+
+    Both must be in order of their scores, and each score is compared with the one on the page.
+    """
+    ranked = [all(isinstance(m, dict) and {"key", "score"} <= m.keys() for m in x) and
+              x == sorted(x, key=lambda m: -m["score"]) for x in (shown, real)]  # fmt: skip
+    by_key = {m["key"]: m for m in real} if all(ranked) else {}
+    order = [m["key"] for m in shown] if by_key else []
+    return [by_key[key] for key in order] if by_key.keys() == {*order} and order else real
 
 
 def same_text(shown: str, real: str) -> bool:

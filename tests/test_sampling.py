@@ -8,7 +8,7 @@ import pytest
 from index import sketch as sketching
 from index.sampling import Outlook, Sample
 from index.sketch import Cancelled, Sketch, build_sketch
-from index.vectors import VectorBlock
+from index.vectors import Codes, VectorBlock
 
 N, D = 30_000, 32
 CODED, TAKEN, DRAWN = 1024, 256, 1024
@@ -185,3 +185,45 @@ def test_a_width_that_four_does_not_divide_can_be_sketched():
 
     assert 0 in order[sample.rows]
     assert len(rows) < sketching.SKETCHED_FROM
+
+
+def test_codes_leave_out_nothing_that_scores_above_the_last(sketched, queries, tmp_path):
+    _, sketch = sketched
+    sketch.codes.save(tmp_path / "codes.npz")
+    again = Codes.load(tmp_path / "codes.npz")
+    for query in queries[:50]:
+        scores, rows = sketch.codes.best(query, 600)
+        wide_scores, wide_rows = sketch.codes.best(query, 6000)
+
+        assert 400 < len(rows) < 800 and len(set(rows.tolist())) == len(rows)
+        assert (np.diff(scores) <= 0).all()
+        assert set(wide_rows[wide_scores > scores[-1]].tolist()) <= set(rows.tolist())
+        np.testing.assert_array_equal(again.best(query, 600)[1], rows)
+
+
+def test_codes_tell_the_scores_of_their_own_rows(sketched, queries):
+    rows, sketch = sketched
+    for query in queries[:50]:
+        guesses, near = sketch.codes.best(query, 1000)
+        true = rows[near].astype(float) @ query.astype(float)
+        others = np.delete(rows, near, axis=0).astype(float) @ query.astype(float)
+
+        # Codes are coarse; dealt out to the wrong rows they would tell nothing.
+        assert np.corrcoef(guesses, true)[0, 1] > 0.9
+        assert true.mean() > np.percentile(others, 95)
+
+
+def test_the_unevenness_is_foretold(sketched, queries):
+    rows, sketch = sketched
+    ratio = []
+    for query in queries[:100]:
+        outlook = Outlook.of(
+            sketch, VectorBlock(rows), query, temperature=0.1, taken=TAKEN, coded=CODED
+        )
+        sample = outlook.sample(DRAWN)
+        exps = np.exp((sample.scores.astype(float) - sample.scores.max()) / 0.1)
+        weights = sample.counts * exps / (sample.counts * exps).sum()
+        found = np.sqrt(((1 - 1 / sample.counts) * weights**2).sum())
+        ratio.append(outlook.unevenness(DRAWN) / found)
+
+    assert 0.7 < np.median(ratio) < 1.4

@@ -1,0 +1,57 @@
+"""Parts of one question's work, side by side."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from index import cores
+from index.cores import side_by_side
+
+
+@pytest.fixture(autouse=True)
+def _three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run with three cores, whatever the machine has."""
+    pool = ThreadPoolExecutor(2)
+    monkeypatch.setattr(cores, "cores", lambda: 3)
+    monkeypatch.setattr(cores, "_pool", lambda: pool)
+
+
+def test_results_come_in_the_order_of_the_parts() -> None:
+    def slowly(part: int) -> int:
+        time.sleep(0.01 * (part % 3))
+        return part * part
+
+    for count in (0, 1, 2, 3, 20):
+        assert side_by_side(slowly, range(count)) == [part * part for part in range(count)]
+
+
+def test_parts_are_worked_on_at_the_same_time() -> None:
+    together = threading.Barrier(3)
+
+    assert side_by_side(lambda _: together.wait(30) >= 0, range(3)) == [True] * 3
+
+
+def test_who_asks_takes_over_what_no_thread_has_begun() -> None:
+    busy = threading.Event()
+    for _ in range(2):
+        cores._pool().submit(busy.wait, 30)
+
+    workers = side_by_side(lambda _: threading.get_ident(), range(4))
+    busy.set()
+
+    assert workers == [threading.get_ident()] * 4
+
+
+@pytest.mark.parametrize("broken", [0, 1, 3])
+def test_an_exception_of_any_part_is_raised(broken: int) -> None:
+    def work(part: int) -> int:
+        if part == broken:
+            raise ArithmeticError(part)
+        return part
+
+    with pytest.raises(ArithmeticError, match=str(broken)):
+        side_by_side(work, range(4))
