@@ -27,9 +27,10 @@ Held = NDArray[Any]  # float32, or int16 in steps of 1 / STEPS
 FETCHED = 512  # scattered rows scored at a time
 HANDS = 4  # indexes that the codes are dealt out to: a core or two take several
 STEPS = 32_767  # of a component held in 16 bits, between 0 and 1
-TRIED = 32_768  # rows scanned to see how fast that goes: more than a cache holds
+TRIED = 65_536  # rows scanned to see how fast that goes: more than a cache holds
 SLOW = 3.0  # times longer is too slow
-WIDENED = 2048  # rows made float32 at a time: they stay in the cache
+WIDENED = 512  # rows made float32 at a time: they stay in the cache
+HANDED_OVER = 2**13  # of them that a core scans, or a product takes, in one go
 LONGEST_PART = 4  # components behind each code of 4 bits
 LEAST_PARTS = 96  # codes of a row, where its components are enough
 FITTING_ROUNDS = 12  # of the k-means behind the codes
@@ -82,13 +83,23 @@ class VectorBlock:
 
     def scores(self, queries: Rows, out: Rows) -> None:
         """Write the (q, n) cosines of unit ``queries`` and this block's keys to ``out``."""
-        if self.half:
-            queries = queries / np.float32(STEPS)
-            for start in range(0, len(self), WIDENED):
-                part = slice(start, start + WIDENED)
-                _product(self.held[part].astype(np.float32), queries, out[:, part])
-        else:
+        if not self.half:
             _product(self.held, queries, out)
+            return
+        asked = queries / np.float32(STEPS)
+
+        def scan(first: int) -> None:
+            # Row by row: a product this small would wait for its threads longer than it takes.
+            for start in range(first, min(first + HANDED_OVER, len(self)), WIDENED):
+                part = slice(start, min(start + WIDENED, first + HANDED_OVER))
+                np.vecdot(self.held[part].astype(np.float32), asked[0], out=out[0, part])
+
+        if len(asked) == 1:
+            side_by_side(scan, range(0, len(self), HANDED_OVER))
+            return
+        for start in range(0, len(self), HANDED_OVER):
+            part = slice(start, start + HANDED_OVER)
+            np.matmul(asked, self.held[part].astype(np.float32).T, out=out[:, part])
 
     def scores_at(self, picked: NDArray[np.int64], queries: Rows) -> Rows:
         """Give the (q, m) cosines of unit queries and some rows, in the order they are picked in.

@@ -316,6 +316,7 @@ def configure(name: str, home: str | None, as_json: bool, **given: str | None) -
         catalog[name].configure(**settings)
         found = DatasetOut.of(catalog[name].describe())
         show(found, as_json, lambda _: iter([f"{name}: {settings_text(found)}"]))
+        _settle(catalog[name])
 
 
 @main.command()

@@ -57,13 +57,13 @@ def apart(a: dict[str, float], b: dict[str, float]) -> float:
 
 
 def test_scores_of_halved_rows_are_off_by_as_much_as_is_said():
-    rows, queries = unit_rows(5000, 0), unit_rows(4, 1)
+    rows, queries = unit_rows(20_000, 0), unit_rows(4, 1)
     block = VectorBlock(halved(rows))
-    scanned = np.empty((4, 5000), np.float32)
+    scanned = np.empty((4, 20_000), np.float32)
     block.scores(queries, scanned)
-    one = np.empty((1, 5000), np.float32)
+    one = np.empty((1, 20_000), np.float32)
     block.scores(queries[:1], one)
-    picked = np.array([4999, 3, 3, 2048])
+    picked = np.array([19_999, 3, 3, 8192])
 
     true = queries.astype(float) @ rows.astype(float).T
     assert np.std(scanned - true) == pytest.approx(block.rounding, rel=0.05)

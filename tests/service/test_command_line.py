@@ -135,6 +135,7 @@ def test_a_large_load_waits_for_its_sketch(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.rebuilding.SKETCHED_FROM", 200)
+    monkeypatch.setattr("index.softdict.half_is_fast", lambda: True)
     table = tmp_path / "many.csv"
     table.write_text("key,valor\n" + "".join(f"key {n},{n % 7}\n" for n in range(300)), "utf-8")
 
@@ -144,6 +145,11 @@ def test_a_large_load_waits_for_its_sketch(
     assert json.loads(loaded.stdout)["loaded"] == 300
     (generation,) = (tmp_path / "store" / "generations").iterdir()
     assert (generation / "generation.json").is_file()
+
+    vectors = generation / "vectors.npy"
+    full = vectors.stat().st_size
+    assert run("configure", "many", "--precision", "half").returncode == 0
+    assert vectors.stat().st_size < 0.55 * full  # it waited for that sketch, too
 
 
 def test_a_sketch_that_is_interrupted_is_left_to_the_next_start(
