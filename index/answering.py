@@ -25,7 +25,6 @@ from index.values import blend_column
 from index.where import Where, parse_where, where_mask
 
 Weights = NDArray[np.floating[Any]]
-PRECISIONS = get_args(Precision)
 
 
 @dataclass(frozen=True)
@@ -134,18 +133,22 @@ def parse_settings(given: Mapping[str, object]) -> dict[str, Any]:
                 parsed[name] = str(parse_temperature(value))
             elif name == "tolerance":
                 parsed[name] = None if value is None else parse_tolerance(value)
-            elif name != "precision":
+            elif name == "precision":
+                parsed[name] = _parse_precision(value)
+            else:
                 message = "no such setting; there are: temperature, tolerance, precision"
                 faults.append(Fault(name, message))
-            elif value in PRECISIONS:
-                parsed[name] = value
-            else:
-                faults.append(Fault(name, "write full or half"))
         except InvalidRequest as fault:
             faults.extend(fault.faults)
     if faults:
         raise InvalidRequest(*faults)
     return parsed
+
+
+def _parse_precision(value: object) -> object:
+    if value not in get_args(Precision):
+        raise InvalidRequest(Fault("precision", "write full or half"))
+    return value
 
 
 def standing_tolerance(record: Record) -> float:

@@ -69,7 +69,7 @@ def save(home: Path, record: Record, block: Block, labels: tuple[LabelTable, ...
     with (part / TEXTS).open("w", encoding="utf-8") as stream:
         json.dump(texts, stream, ensure_ascii=False)  # dumps would hold up other threads till done
     note = {
-        **_identity(record, half=block.vectors.half),
+        **_identity(record),
         "version": record.version,
         "files": {name: _checksum(part / name) for name in (VECTORS, CODES, ARRAYS, TEXTS)},
     }
@@ -84,13 +84,13 @@ def save(home: Path, record: Record, block: Block, labels: tuple[LabelTable, ...
     shutil.rmtree(gone, ignore_errors=True)
 
 
-def load(home: Path, record: Record, *, half: bool) -> tuple[int, Snapshot] | None:
+def load(home: Path, record: Record) -> tuple[int, Snapshot] | None:
     """Open a dataset's generation, if there is one that holds: its version and its entries."""
     folder = folder_of(home, record.id)
     try:
         note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
         files = dict(note["files"])
-        if any(note.get(name) != value for name, value in _identity(record, half=half).items()):
+        if any(note.get(name) != value for name, value in _identity(record).items()):
             return None
         known = record.forgotten <= note["version"] <= record.version
         if not known or set(files) != {VECTORS, CODES, ARRAYS, TEXTS}:
@@ -135,14 +135,13 @@ def _part(home: Path, dataset: int) -> Path:
     return folder_of(home, dataset).with_suffix(".part")
 
 
-def _identity(record: Record, *, half: bool) -> dict[str, Any]:
+def _identity(record: Record) -> dict[str, Any]:
     """What must be the same for a generation to be of this dataset."""
     return {
         "format": FORMAT,
         "dataset": record.id,
         "created": record.created,
         "encoder": record.encoder_identity,
-        "half": half,
         "columns": [asdict(column) for column in record.columns],
     }
 

@@ -33,14 +33,12 @@ Go = Callable[[], bool]  # whether to go on
 log = logging.getLogger("softdict")
 
 
-def is_due(snapshot: Snapshot, *, half: bool = False) -> bool:
-    """Tell whether a snapshot is large, and its sketch missing, out of date or too wide."""
+def is_due(snapshot: Snapshot) -> bool:
+    """Tell whether a snapshot is large, and its sketch missing or out of date."""
     count = len(snapshot)
     if count < SKETCHED_FROM:
         return False
     if snapshot.sketch is None:
-        return True
-    if half and not snapshot.blocks[0].vectors.half:
         return True
     sketched = len(snapshot.sketch)
     present = int(np.count_nonzero(snapshot.blocks[0].alive))

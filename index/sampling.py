@@ -122,13 +122,13 @@ class Outlook:
             np.exp(_log_hopes(sketch, query, temperature, bar)),
         )
 
-    def sample(self, drawn: int) -> Sample:
-        """Draw so many keys beside the head; the same ones whenever the same is asked."""
+    def sample(self, shares: tuple[Floats, Floats]) -> Sample:
+        """Draw by ``shares`` beside the head; the same keys whenever the same is asked."""
         rng = np.random.default_rng(
             int.from_bytes(blake2b(self.query.tobytes(), digest_size=8).digest())
         )
         taken = len(self.head_scores)
-        chances, draws = self._shares(drawn)
+        chances, draws = shares
         picked = _systematic(chances, rng)
         edge, counts = self.near[taken:][picked], 1 / chances[picked]
         far, far_counts = self._from_cells(draws, rng)
@@ -153,15 +153,15 @@ class Outlook:
             variance**0.5,
         )
 
-    def unevenness(self, drawn: int) -> float:
-        """Foretell √Σ (1 - π) w² of the weights that so many draws will have."""
-        chances, draws = self._shares(drawn)
+    def unevenness(self, shares: tuple[Floats, Floats]) -> float:
+        """Foretell √Σ (1 - π) w² of the weights that draws by these ``shares`` will have."""
+        chances, draws = shares
         edge = ((1 / np.maximum(chances, 1e-300) - 1) * self.edge_hopes**2).sum()
         head = np.exp((self.head_scores.astype(np.float64) - self.bar) / self.temperature).sum()
         mass = head + self.edge_hopes.sum() + self.sizes @ self.hopes
         return float(np.sqrt(edge + self._far_squares(draws)) / mass) / FORETOLD
 
-    def _shares(self, drawn: int) -> tuple[Floats, Floats]:
+    def shares(self, drawn: int) -> tuple[Floats, Floats]:
         """Give π of each key at the edge, and the draws wanted of each cell."""
         edge_mass, cell_mass = self.edge_hopes.sum(), self.sizes * self.hopes
         share = float(edge_mass / max(edge_mass + cell_mass.sum(), 1e-300))

@@ -260,15 +260,19 @@ def _attend_some(
     if outlook is None:
         return None
     least = round(DRAWN * min(max((TOLERANCE / tolerance) ** 2, LEAST_DRAWN), 1.0))
-    hoped = NORMAL * outlook.unevenness(least) / tolerance
-    drawn = round(least * min(max(hoped**2 * HEADROOM, 1.0), GREATEST_STEP))
+    drawn, shares = least, outlook.shares(least)
+    hoped = (NORMAL * outlook.unevenness(shares) / tolerance) ** 2 * HEADROOM
+    if hoped > 1:
+        drawn = round(least * min(hoped, GREATEST_STEP))
+        shares = outlook.shares(drawn)
     fresh = _attend_fresh(snapshot, part, query, tau, k)
     while RANDOM_ACCESS * (taken + drawn) < part.of_block:
-        attention = _joined(part, outlook.sample(drawn), fresh, tau, k)
+        attention = _joined(part, outlook.sample(shares), fresh, tau, k)
         short = max(attention.error, NORMAL * attention.unevenness) / tolerance
         if short <= 1:
             return attention
         drawn = round(drawn * min(max(short**2 * HEADROOM, LEAST_STEP), GREATEST_STEP))
+        shares = outlook.shares(drawn)
     return None
 
 

@@ -588,8 +588,8 @@ class SoftDict(MutableMapping[str, Any]):
     def _read(self) -> Snapshot:
         """Read the entries: from the index kept on disk and what changed since, or all of them."""
         home, record = self._store.home, self._record
-        kept = None if home is None else generation.load(home, record, half=self._half)
-        if kept is None:
+        kept = None if home is None else generation.load(home, record)
+        if kept is None or (kept[1].rounding and not self._half):
             if not self._store.read_only:
                 self._store.forget_deletions(record.id, until=record.version)
             return self._read_all()
@@ -619,7 +619,8 @@ class SoftDict(MutableMapping[str, Any]):
 
     def _consider(self, snapshot: Snapshot) -> None:
         """Begin to sketch a snapshot in the background, if that is due."""
-        if not self._store.read_only and is_due(snapshot, half=self._half):
+        wide = snapshot.sketch is not None and not snapshot.rounding and self._half
+        if not self._store.read_only and (wide or is_due(snapshot)):
             self._rebuilder.start()
 
     def _rebuild(self, go_on: Callable[[], bool]) -> None:

@@ -30,7 +30,7 @@ STEPS = 32_767  # of a component held in 16 bits, between 0 and 1
 TRIED = 65_536  # rows scanned to see how fast that goes: more than a cache holds
 SLOW = 3.0  # times longer is too slow
 WIDENED = 512  # rows made float32 at a time: they stay in the cache
-HANDED_OVER = 2**13  # of them that a core scans, or a product takes, in one go
+HANDED_OVER = 16 * WIDENED  # of them that a core scans, or a product takes, in one go
 LONGEST_PART = 4  # components behind each code of 4 bits
 LEAST_PARTS = 96  # codes of a row, where its components are enough
 FITTING_ROUNDS = 12  # of the k-means behind the codes
@@ -83,15 +83,20 @@ class VectorBlock:
 
     def scores(self, queries: Rows, out: Rows) -> None:
         """Write the (q, n) cosines of unit ``queries`` and this block's keys to ``out``."""
-        if not self.half:
-            _product(self.held, queries, out)
-            return
+        if self.half:
+            self._widened_scores(queries, out)
+        elif len(queries) == 1:
+            np.matmul(self.held, queries[0], out=out[0])  # one pass over memory, no transpose
+        else:
+            np.matmul(queries, self.held.T, out=out)
+
+    def _widened_scores(self, queries: Rows, out: Rows) -> None:
         asked = queries / np.float32(STEPS)
 
         def scan(first: int) -> None:
             # Row by row: a product this small would wait for its threads longer than it takes.
             for start in range(first, min(first + HANDED_OVER, len(self)), WIDENED):
-                part = slice(start, min(start + WIDENED, first + HANDED_OVER))
+                part = slice(start, start + WIDENED)
                 np.vecdot(self.held[part].astype(np.float32), asked[0], out=out[0, part])
 
         if len(asked) == 1:
@@ -114,13 +119,6 @@ class VectorBlock:
             rows = self.held.take(picked[part], axis=0).astype(np.float32, copy=False)
             scores[:, part] = np.vecdot(rows, asked)
         return scores
-
-
-def _product(rows: Rows, queries: Rows, out: Rows) -> None:
-    if len(queries) == 1:
-        np.matmul(rows, queries[0], out=out[0])  # one pass over memory, no transpose
-    else:
-        np.matmul(queries, rows.T, out=out)
 
 
 def held_type(half: bool) -> type[np.float32] | type[np.int16]:

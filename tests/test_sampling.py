@@ -28,7 +28,7 @@ def draw_sample(
         sketch, VectorBlock(rows), query, temperature=temperature,
         taken=taken, coded=coded, allowed=allowed, standing=standing,
     )  # fmt: skip
-    return outlook.sample(drawn)
+    return outlook.sample(outlook.shares(drawn))
 
 
 def gathered_rows(count: int, seed: int) -> np.ndarray:
@@ -220,10 +220,11 @@ def test_the_unevenness_is_foretold(sketched, queries):
         outlook = Outlook.of(
             sketch, VectorBlock(rows), query, temperature=0.1, taken=TAKEN, coded=CODED
         )
-        sample = outlook.sample(DRAWN)
+        shares = outlook.shares(DRAWN)
+        sample = outlook.sample(shares)
         exps = np.exp((sample.scores.astype(float) - sample.scores.max()) / 0.1)
         weights = sample.counts * exps / (sample.counts * exps).sum()
         found = np.sqrt(((1 - 1 / sample.counts) * weights**2).sum())
-        ratio.append(outlook.unevenness(DRAWN) / found)
+        ratio.append(outlook.unevenness(shares) / found)
 
     assert 0.7 < np.median(ratio) < 1.4
