@@ -10,8 +10,8 @@ sketch       time to build it, and its size: codes, cells' means and spreads, wh
 memory       growth of the process (anonymous RSS, so without mapped files; Linux only) over its
              imports by vectors, keys, values and the sketch, before the first query and after the
              last. Of the largest, vectors stay on disk: the system keeps in memory what it can
-time         one query after another, ``attend_keys`` and ``blend_all``, at the default tolerance
-             and at tolerance 0 in turns. Where a sample is no cheaper both are a scan
+time         one query after another, ``attend_keys`` and ``blend_attention``, at the default
+             tolerance and at tolerance 0 in turns. Where a sample is no cheaper both are a scan
 
 The largest are no texts: ten points around each real key, in the order of the real keys' cells,
 at a cosine of .92 (the nearest of a million real keys is at .93, in the median), and without

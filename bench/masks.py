@@ -8,8 +8,8 @@ the one whose share is nearest, or several in random order until the share is re
 *sentences* and *places* allow one kind of key. Queries of both kinds ask under every mask, so
 many of them look for what is not allowed.
 
-time         a whole ``attend_keys`` and ``blend_all``, at the default tolerance; in turns with the
-             same at tolerance 0 (*scan*) and with a plain product with the allowed keys alone,
+time         a whole ``attend_keys`` and ``blend_attention``, at the default tolerance; in turns
+             with the same at tolerance 0 (*scan*) and a plain product with the allowed keys alone,
              gathered beforehand (*allowed only*: what nothing can beat that looks at each)
 error        total variation between the weights that softdict states and exact attention, in
              float64, over the allowed keys alone: as if the others had never been there; over
@@ -34,7 +34,7 @@ import numpy as np
 from bench import _large
 from bench._large import SHOWN, TIE, percentiles
 from bench.scale import seconds
-from index.answering import blend_all
+from index.answering import blend_attention
 from index.search import TOLERANCE, Attention, attend_keys
 from index.snapshot import Snapshot
 
@@ -79,7 +79,7 @@ def answer(
         k=SHOWN,
         tolerance=tolerance,
     )
-    blend_all(snapshot, found.weights, found.rows)
+    blend_attention(snapshot, query, found, allowed=allowed, tolerance=tolerance)
     return found
 
 

@@ -18,7 +18,7 @@ blend        distance of the blended number from the exact one, in standard devi
              alone, and softdict says how large it is: those are shown apart, too
 labels       total variation of the listed labels' shares, the unlisted as one
 recall       share of the ten listed keys that score as high as the exact tenth
-time         a whole ``attend_keys`` and ``blend_all``, from the query's vector on; the peers
+time         a whole ``attend_keys`` and ``blend_attention``, from the query's vector on; the peers
              are the same at tolerance 0, and the plain product ``K @ q``. They take turns:
              five sampled queries, then the scan and the product of one of them. A ratio is
              that of the medians and of the 99th percentiles; in brackets the 10th to 90th
@@ -37,7 +37,7 @@ import numpy as np
 
 from bench import _large
 from bench._large import SHOWN, TIE, Truth, percentiles
-from index.answering import blend_all
+from index.answering import blend_attention
 from index.answers import Blend
 from index.search import TOLERANCE, Attention, attend_keys
 from index.snapshot import Snapshot
@@ -62,7 +62,8 @@ def answer(snapshot: Snapshot, query: np.ndarray, tau: float, tolerance: float) 
         k=SHOWN,
         tolerance=tolerance,
     )
-    return found, blend_all(snapshot, found.weights, found.rows)
+    blends = blend_attention(snapshot, query, found, allowed=snapshot.alive, tolerance=tolerance)
+    return found, blends
 
 
 def seconds(work: Callable[[], Any]) -> tuple[float, Any]:

@@ -35,7 +35,7 @@ def fit_snapshot(snapshot: Snapshot, record: Record) -> tuple[float | None, int]
     likelihoods = []
     for column, array in zip(snapshot.columns, snapshot.arrays, strict=True):
         values = array[rows]
-        if column.attribute or np.count_nonzero(~missing(column, values)) < FIT_AT_LEAST:
+        if column.attribute or np.count_nonzero(~missing(values)) < FIT_AT_LEAST:
             continue
         if column.type in ("number", "vector"):
             numbers = np.asarray(values, float).reshape(entries, -1)

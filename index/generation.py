@@ -29,9 +29,9 @@ from index.store import Record
 from index.values import LabelTable
 from index.vectors import Codes, Held, VectorBlock, held_type
 
-FORMAT = 2
+FORMAT = 3
 NOTE = "generation.json"
-VECTORS, CODES, ARRAYS, TEXTS = "vectors.npy", "codes.npz", "arrays.npz", "texts.json"
+VECTORS, CODES, ARRAYS, TEXTS = "vectors.npy", "codes.npy", "arrays.npz", "texts.json"
 PIECE = 2**22  # bytes hashed at a time
 
 

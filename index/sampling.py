@@ -9,8 +9,8 @@ probability π stands for 1/π keys (Horvitz & Thompson 1952), so over the drawn
 without bias, whatever π is; π only decides how far off (1) may be. It is best in proportion
 to exp(ℓ) itself, so it is made from what is known of that beforehand:
 
-- Of the keys whose codes score best, the first are all taken (π = 1), and the others with
-  π in proportion to exp(code's score / τ), or more evenly where τ is finer than codes are.
+- Codes are looked at in the cells that may hold a key worth finding. Of the keys whose codes
+  score best, the first are all taken (π = 1), and the others with π in proportion to exp(code's score / τ), or more evenly where τ is finer than codes are.
 - Of the rest, whose scores lie below a bar b, a cell with mean μ, where scores stray by σ,
   gets draws in proportion to n_c √E[exp(2 s / τ); s < b] of a normal s ~ (q·μ, σ²), shared
   evenly by its rows.
@@ -47,6 +47,9 @@ from index.vectors import Rows, VectorBlock
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
+DEEP = 5.0  # standard deviations above its middle, a cell still holds a key or two
+LEAST_LOOKED_AT = 2.0  # times as many keys as are wanted
+HALVINGS = 8  # of the scores that a bar may lie at: to within a hundredth
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
 BLIND_SHARE = 0.1  # of the draws from cells go by the number of keys alone
 FORETOLD = 0.8  # of the unevenness that comes: `mass` is reckoned high
@@ -92,13 +95,24 @@ class Outlook:
         coded: int,
         allowed: NDArray[np.bool_] | None = None,
         standing: Numbers | None = None,
-    ) -> Outlook:
-        """Look at every key through its code, and score the ``taken`` best of ``coded`` ones.
+        farthest: float = 1.0,
+    ) -> Outlook | None:
+        """Look at the keys of the nearest cells through their codes, and score the best of them.
 
-        ``allowed`` is the (n,) mask of rows and ``standing`` the numbers of the allowed ones,
-        in order; both or neither.
+        About ``coded`` allowed keys are found by their codes, and the ``taken`` best of these are
+        scored. ``allowed`` is the (n,) mask of rows and ``standing`` the numbers of the allowed
+        ones, in order; both or neither. Returns None where the mask hides so much of what is
+        near that more than the share ``farthest`` of all codes had to be ranked.
         """
-        guesses, near = sketch.codes.best(query, coded)
+        bounds = sketch.starts if standing is None else np.searchsorted(standing, sketch.starts)
+        sizes = np.diff(bounds)
+        middles = (sketch.means @ query).astype(np.float64)
+        spreads = np.sqrt(np.maximum(query @ sketch.scatter @ query * sketch.strays, 1e-12))
+        cells = _cells_near(sizes, middles, spreads, coded)
+        share = sizes[cells].sum() / np.diff(sketch.starts)[cells].sum()
+        if coded > share * farthest * len(sketch):
+            return None
+        guesses, near = sketch.codes.best(query, math.ceil(coded / share), cells)
         if allowed is not None:
             guesses, near = guesses[allowed[near]], near[allowed[near]]
         head_scores = keys.scores_at(near[:taken], query[np.newaxis])[0]
@@ -107,7 +121,6 @@ class Outlook:
         lift, stray = (float(off.mean()), float(off.std())) if len(off) else (0.0, 0.0)
         bar = float(guesses[-1]) + lift if len(guesses) else 1.0
         edge = guesses[taken:].astype(np.float64) + lift - bar
-        bounds = sketch.starts if standing is None else np.searchsorted(standing, sketch.starts)
         return cls(
             sketch,
             keys,
@@ -118,8 +131,8 @@ class Outlook:
             head_scores,
             np.exp(edge / max(temperature, stray)),
             bar,
-            np.diff(bounds),
-            np.exp(_log_hopes(sketch, query, temperature, bar)),
+            sizes,
+            np.exp(_log_hopes(middles - bar, spreads, temperature)),
         )
 
     def sample(self, shares: tuple[Floats, Floats]) -> Sample:
@@ -195,12 +208,27 @@ class Outlook:
         return float(((self.sizes * self.hopes)[wanted] ** 2 / draws[wanted]).sum())
 
 
-def _log_hopes(sketch: Sketch, query: Rows, temperature: float, bar: float) -> Floats:
-    """Compute log √E[exp(2 (s - bar) / τ); s < bar] of a key of each cell."""
-    middle = (sketch.means @ query).astype(np.float64) - bar
-    spread = np.sqrt(np.maximum(query @ sketch.scatter @ query * sketch.strays, 1e-12))
-    below = _log_normal_share((-middle - 2 * spread**2 / temperature) / spread)
-    return np.minimum(middle / temperature + (spread / temperature) ** 2 + below / 2, 0.0)
+def _cells_near(sizes: Numbers, middles: Floats, spreads: Floats, count: int) -> Numbers:
+    """Give the cells that may hold some of the ``count`` best keys, the likeliest first.
+
+    A key of a cell scores normally about the cell's middle. The bar that ``count`` keys should
+    reach is found by halving.
+    """
+    low, high = float(middles.min()), float((middles + DEEP * spreads).max())
+    for _ in range(HALVINGS):
+        bar = (low + high) / 2
+        above = sizes @ (1 + np.tanh(0.85 * (middles - bar) / spreads)) / 2  # logistic for normal
+        low, high = (bar, high) if above > count else (low, bar)
+    places = np.where(sizes > 0, (middles - low) / spreads, -np.inf)
+    order = np.argsort(-places)[: np.count_nonzero(sizes)]
+    enough = int(np.searchsorted(np.cumsum(sizes[order]), LEAST_LOOKED_AT * count)) + 1
+    return order[: max(enough, np.count_nonzero(places > -DEEP))]
+
+
+def _log_hopes(middles: Floats, spreads: Floats, temperature: float) -> Floats:
+    """Compute log √E[exp(2 x / τ); x < 0] of normal x with these means and deviations."""
+    below = _log_normal_share((-middles - 2 * spreads**2 / temperature) / spreads)
+    return np.minimum(middles / temperature + (spreads / temperature) ** 2 + below / 2, 0.0)
 
 
 def _log_normal_share(x: Floats) -> Floats:

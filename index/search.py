@@ -9,6 +9,7 @@ and how far its weights may be from exact attention (``error``).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -37,6 +38,7 @@ RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 SHARE_DRAWN_FROM = 0.25  # of a sketched block must be allowed, or scanning is as fast
 CODED, TAKEN, DRAWN = 8192, 1024, 7168  # keys seen by codes, scored, drawn at least
 FARTHEST = 0.4  # of a block's codes are ranked, or scanning is as fast
+FEWEST_TAKEN = 0.25  # of the keys to take suffice, where a mask hides the others
 LEAST_DRAWN = 0.25  # of these, however much is tolerated: fewer cannot tell their own error
 HEADROOM = 1.2  # more draws than a tolerance asks for: the next estimate may be unluckier
 LEAST_STEP, GREATEST_STEP = 1.25, 16.0  # times as many draws as before
@@ -76,9 +78,16 @@ class Attention:
 
         It holds where the number has nothing to do with the query; it is less where it has.
         """
+        return self.unevenness_of(np.ones(len(self.scores), bool))
+
+    def unevenness_of(self, known: Mask) -> float:
+        """Say the same of a number that only some of the (m,) keys have; ∞ where none weighs."""
         if self.counts is None:
             return 0.0
-        return float(np.sqrt(((1 - 1 / self.counts) * self.weights**2).sum()))
+        weights = self.weights[known]
+        squares = float((weights * (1 - 1 / self.counts[known])) @ weights)
+        total = float(weights.sum())
+        return math.sqrt(squares) / total if total > 0 else math.inf
 
     @property
     def scored(self) -> int:
@@ -255,7 +264,7 @@ def _attend_some(
     """Attend to a sample, as large as the tolerance asks for; None where a scan is cheaper."""
     if part.share < SHARE_DRAWN_FROM:
         return None
-    taken = max(TAKEN, 2 * k)
+    taken = max(TAKEN, round(2 * k / FEWEST_TAKEN))
     outlook = _outlook(snapshot, part, query, tau, taken)
     if outlook is None:
         return None
@@ -279,9 +288,11 @@ def _attend_some(
 def _outlook(
     snapshot: Snapshot, part: _Part, query: Rows, tau: float, taken: int
 ) -> Outlook | None:
-    """Find the best ``taken`` keys of the block; None where the mask hides all that are near."""
-    coded = round(max(CODED, 4 * taken) / part.share)
-    while coded < FARTHEST * len(part.sketch):
+    """Find the best keys of the block, ``taken`` if the mask leaves so many; None where a scan is
+    as fast.
+    """
+    coded = max(CODED, 4 * taken)
+    while True:
         outlook = Outlook.of(
             part.sketch,
             snapshot.blocks[0].vectors,
@@ -291,11 +302,11 @@ def _outlook(
             coded=coded,
             allowed=part.masked,
             standing=part.standing,
+            farthest=FARTHEST,
         )
-        if len(outlook.near) >= taken:
+        if outlook is None or len(outlook.near) >= FEWEST_TAKEN * taken:
             return outlook
         coded *= 4
-    return None
 
 
 def _attend_fresh(

@@ -3,10 +3,10 @@
 Two views of the same rows, small beside them:
 
 - **Codes** of 4 bits for every 4 components (a product quantiser, Jégou et al. 2011, scanned
-  in registers: André et al. 2015, "Cache locality is not enough"). Every key is looked at
-  through its code, so no near key hides in a corner that an index never visits.
+  in registers: André et al. 2015, "Cache locality is not enough"), by which the keys of a good
+  part of the cells are looked at.
 - **Cells** of like keys (k-means), each with its mean and how far its members stray. They say
-  where the mass of the keys beyond the nearest can lie, which is where to sample.
+  where the nearest keys can be, and the mass of those beyond, which is where to sample.
 
 Rows stand in order of their cells and at random inside each one, so any run of rows of a
 cell is a simple random sample of it.
@@ -91,18 +91,19 @@ def build_sketch(
     starts = np.searchsorted(cell[order], np.arange(count + 1))
     kept = np.flatnonzero(np.diff(starts))  # k-means may leave a cell empty
     starts = starts[np.append(kept, count)]
-    means, strays, scatter = _moments(rows, order, starts, look)
-    codes = Codes.fitted(rows[np.sort(rng.choice(n, min(n, CODED_SAMPLE), replace=False))])
-    for start in range(0, n, CHUNK):
-        look()
-        codes.add(rows[order[start : start + CHUNK]])
-    return order, Sketch(codes, starts, means, strays, scatter)
+    sample = rows[np.sort(rng.choice(n, min(n, CODED_SAMPLE), replace=False))]
+    codes = Codes.fitted(sample, len(kept))
+    return order, _sketched(rows, order, starts, codes, look)
 
 
-def _moments(
-    rows: ManyRows, order: NDArray[np.int64], starts: NDArray[np.int64], look: Callable[[], None]
-) -> tuple[Rows, NDArray[np.float32], Rows]:
-    """Find each cell's mean and stray, and the scatter of all, a few cells at a time."""
+def _sketched(
+    rows: ManyRows,
+    order: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    codes: Codes,
+    look: Callable[[], None],
+) -> Sketch:
+    """Read the rows once, cell by cell: codes, each cell's mean and stray, the scatter of all."""
     count, d = len(starts) - 1, rows.shape[1]
     means = np.empty((count, d), np.float32)
     squares = np.empty(count)
@@ -111,9 +112,11 @@ def _moments(
         if cell % 64 == 0:
             look()
         members = rows[order[starts[cell] : starts[cell + 1]]]
+        codes.add(cell, members)
         means[cell] = members.mean(axis=0, dtype=np.float64)
         residuals = members - means[cell]
         squares[cell] = np.einsum("ij,ij->", residuals, residuals) / len(members)
         scatter += residuals.T @ residuals
     pooled = max(float(np.trace(scatter)) / len(rows), 1e-12)
-    return means, (squares / pooled).astype(np.float32), (scatter / len(rows)).astype(np.float32)
+    strays = (squares / pooled).astype(np.float32)
+    return Sketch(codes, starts, means, strays, (scatter / len(rows)).astype(np.float32))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from index.answers import Column, Value
 from index.sketch import Sketch
-from index.values import Array, LabelTable, Order, order_of, pack, unpack
+from index.values import Array, LabelTable, Order, missing, order_of, pack, unpack
 from index.vectors import Rows, VectorBlock
 
 BLOCK = 65_536  # rows: a block of 384 components is 100 MB
@@ -50,6 +50,12 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @cached_property
+    def known(self) -> tuple[NDArray[np.bool_] | None, ...]:
+        """Which rows have a value, by column; None where all have."""
+        gaps = [missing(array) for array in self.columns]
+        return tuple(~gap if gap.any() else None for gap in gaps)
 
 
 class Snapshot:
@@ -181,6 +187,22 @@ class Snapshot:
                 values[mine] = block.columns[number].take(own, axis=0)
             found.append(values)
         return found
+
+    def known(self, column: int) -> NDArray[np.bool_] | None:
+        """Tell which rows have a value in a column, by its number; None where all have."""
+        parts = [block.known[column] for block in self.blocks]
+        if all(part is None for part in parts):
+            return None
+        there = [
+            np.ones(len(block), bool) if part is None else part
+            for block, part in zip(self.blocks, parts, strict=True)
+        ]
+        return _joined(there, np.empty(0, bool))
+
+    def missing(self, column: int) -> int:
+        """Count the entries without a value in a column, by its number."""
+        known = self.known(column)
+        return 0 if known is None else int(np.count_nonzero(self.alive & ~known))
 
     @cached_property
     def alive(self) -> NDArray[np.bool_]:

@@ -71,7 +71,7 @@ from index.sketch import Cancelled
 from index.snapshot import BLOCK, Place, Snapshot
 from index.store import Record, Store, StoredEntry
 from index.temperature import Temperature, parse_temperature
-from index.values import check_columns, missing
+from index.values import check_columns
 from index.vectors import VectorBlock, half_is_fast
 from index.writing import Changes, Row, prepare
 
@@ -262,8 +262,8 @@ class SoftDict(MutableMapping[str, Any]):
             key_column=record.key_column,
             columns=record.columns,
             missing={
-                column.name: int(np.count_nonzero(missing(column, array) & snapshot.alive))
-                for column, array in zip(snapshot.columns, snapshot.arrays, strict=True)
+                column.name: snapshot.missing(number)
+                for number, column in enumerate(snapshot.columns)
             },
             encoder=record.encoder_identity or record.encoder,
             dimension=record.dimension or 0,

@@ -99,13 +99,10 @@ def _plain(number: float) -> float | int | None:
     return int(number) if number.is_integer() and abs(number) <= 2**53 else number
 
 
-def missing(column: Column, array: Array) -> NDArray[np.bool_]:
-    """Tell which rows have no value."""
-    if column.type == "number":
-        return np.asarray(np.isnan(array))
-    if column.type == "vector":
-        return np.asarray(np.isnan(array[:, 0]))
-    return np.asarray(array < 0)
+def missing(array: Array) -> NDArray[np.bool_]:
+    """Tell which rows of a column have no value."""
+    first = array[:, 0] if array.ndim == 2 else array
+    return np.asarray(np.isnan(first) if first.dtype.kind == "f" else first < 0)
 
 
 def blend_column(

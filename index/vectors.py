@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -24,8 +24,10 @@ from index.platform import one_openmp
 
 Rows = NDArray[np.float32]
 Held = NDArray[Any]  # float32, or int16 in steps of 1 / STEPS
-FETCHED = 512  # scattered rows scored at a time
-HANDS = 4  # indexes that the codes are dealt out to: a core or two take several
+FETCHED = 512  # scattered rows scored at a time: they stay in the cache
+FETCHED_BY_ONE = 2 * FETCHED  # of them that a core scores in one go
+SIDES = 2  # of the cells that are looked through side by side: memory is no faster with more
+ROOM = 0.75  # of the rows asked for can come from one side
 STEPS = 32_767  # of a component held in 16 bits, between 0 and 1
 TRIED = 65_536  # rows scanned to see how fast that goes: more than a cache holds
 SLOW = 3.0  # times longer is too slow
@@ -109,15 +111,19 @@ class VectorBlock:
     def scores_at(self, picked: NDArray[np.int64], queries: Rows) -> Rows:
         """Give the (q, m) cosines of unit queries and some rows, in the order they are picked in.
 
-        They are fetched in order of memory, a cacheful at a time; a second core would not help.
+        They are fetched in order of memory, a cacheful at a time.
         """
         order = np.argsort(picked)
         scores = np.empty((len(queries), len(picked)), np.float32)
         asked = (queries / np.float32(STEPS) if self.half else queries)[:, np.newaxis]
-        for start in range(0, len(picked), FETCHED):
-            part = order[start : start + FETCHED]
-            rows = self.held.take(picked[part], axis=0).astype(np.float32, copy=False)
-            scores[:, part] = np.vecdot(rows, asked)
+
+        def score(first: int) -> None:
+            for start in range(first, min(first + FETCHED_BY_ONE, len(picked)), FETCHED):
+                part = order[start : start + FETCHED]
+                rows = self.held.take(picked[part], axis=0).astype(np.float32, copy=False)
+                scores[:, part] = np.vecdot(rows, asked)
+
+        side_by_side(score, range(0, len(picked), FETCHED_BY_ONE))
         return scores
 
 
@@ -153,68 +159,95 @@ def halved(rows: Rows) -> NDArray[np.int16]:
 
 
 class Codes:
-    """Rows in 4 bits for every few components, by which all can be looked at in no time.
+    """Rows in 4 bits for every few components, by which many can be looked at in no time.
 
-    They are dealt out to a few FAISS indexes in turn, so that these are alike and are looked
-    through side by side.
+    They stand in a FAISS index with a list for each cell of like rows, so that the cells far from
+    a query are passed over.
     """
 
-    def __init__(self, hands: Sequence[Any]) -> None:
-        self._hands = hands
+    def __init__(self, index: Any) -> None:
+        self._index = index
+        self._lists = _faiss().downcast_InvertedLists(index.invlists)
 
     @classmethod
-    def fitted(cls, rows: Rows) -> Self:
-        """Fit the code books to (n, d) rows; none of them is added yet."""
+    def fitted(cls, rows: Rows, cells: int) -> Self:
+        """Fit the code books to (n, d) rows, and make as many empty cells."""
         faiss = _faiss()
         d = rows.shape[1]
         part = min(LONGEST_PART, max(1, d // LEAST_PARTS))
         parts = -(-d // part)
         padded = parts * part
-        index = faiss.IndexPQFastScan(padded, parts, 4, faiss.METRIC_INNER_PRODUCT)
-        index.pq.cp.niter = FITTING_ROUNDS
-        index.pq.cp.min_points_per_centroid = 1  # it would write a warning
-        index.train(_padded(rows, padded))
-        return cls([index, *(faiss.clone_index(index) for _ in range(HANDS - 1))])
+        flat = faiss.IndexPQFastScan(padded, parts, 4, faiss.METRIC_INNER_PRODUCT)
+        flat.pq.cp.niter = FITTING_ROUNDS
+        flat.pq.cp.min_points_per_centroid = 1  # it would write a warning
+        flat.train(_padded(rows, padded))
+        nowhere = faiss.IndexFlatIP(padded)  # cells are chosen by who asks, never by FAISS
+        index = faiss.IndexIVFPQFastScan(
+            nowhere, padded, cells, parts, 4, faiss.METRIC_INNER_PRODUCT
+        )
+        nowhere.this.disown()
+        index.own_fields = True
+        index.by_residual = False
+        index.pq = flat.pq
+        index.is_trained = True
+        index.nprobe = -(-cells // SIDES)
+        return cls(index)
 
     def __len__(self) -> int:
-        return sum(int(hand.ntotal) for hand in self._hands)
+        return int(self._index.ntotal)
 
     @property
     def nbytes(self) -> int:
-        return sum(int(hand.ntotal) * int(hand.code_size) for hand in self._hands)
+        return len(self) * (int(self._index.code_size) + 8)  # with the row's number
 
-    def add(self, rows: Rows) -> None:
-        """Append rows."""
-        held = len(self)
-        for number, hand in enumerate(self._hands):
-            hand.add(_padded(rows[(number - held) % len(self._hands) :: len(self._hands)], hand.d))
+    def add(self, cell: int, rows: Rows) -> None:
+        """Give an empty cell its rows: the next ones, in their order."""
+        faiss, index = _faiss(), self._index
+        packed = faiss.IndexPQFastScan(index.d, index.M, 4, index.metric_type)
+        packed.pq = index.pq
+        packed.is_trained = True
+        packed.add(_padded(rows, index.d))
+        numbers = np.arange(len(self), len(self) + len(rows))
+        self._lists.add_entries(cell, len(rows), faiss.swig_ptr(numbers), packed.codes.get())
+        index.ntotal += len(rows)
 
-    def best(self, query: Rows, count: int) -> tuple[Rows, NDArray[np.int64]]:
-        """Give about ``count`` best scores as the codes tell them, best first, and their rows.
+    def best(
+        self, query: Rows, count: int, cells: NDArray[np.int64]
+    ) -> tuple[Rows, NDArray[np.int64]]:
+        """Give at most ``count`` best scores as the codes tell them, best first, and their rows.
 
-        Every row whose code scores above the last is among them.
+        They come from some cells, nearest first. Every row of these whose code scores above the
+        last is among them.
         """
-        hands = len(self._hands)
-        of_each = count / hands  # and as many more as chance may deal one hand
-        asked = min(math.ceil(of_each + 3 * of_each**0.5), len(self) // hands)
-        query = _padded(query[np.newaxis], self._hands[0].d)
-        found = side_by_side(lambda hand: hand.search(query, asked), self._hands)
+        index = self._index
+        query = _padded(query[np.newaxis], index.d)
+        sides = np.full((SIDES, index.nprobe), -1)
+        turn = np.arange(len(cells))
+        turn = (turn + turn // SIDES) % SIDES  # the nearest cells hold most of what is found
+        for side in range(SIDES):
+            dealt = cells[turn == side]
+            sides[side, : len(dealt)] = dealt
+        asked = min(math.ceil(ROOM * count), len(self))
+        nothing = np.zeros((1, index.nprobe), np.float32)
+        found = side_by_side(
+            lambda side: index.search_preassigned(query, asked, side[np.newaxis], nothing),
+            list(sides),
+        )
+        bar = max(scores[0, -1] for scores, _ in found)  # the least number, where a side ran out
         scores = np.concatenate([scores[0] for scores, _ in found])
-        rows = np.concatenate([hands * rows[0] + n for n, (_, rows) in enumerate(found)])
-        order = np.argsort(-scores, kind="stable")  # quick: it merges runs
-        order = order[: np.searchsorted(-scores[order], -max(s[0, -1] for s, _ in found), "right")]
+        rows = np.concatenate([rows[0] for _, rows in found])
+        kept = np.flatnonzero((scores >= bar) & (rows >= 0))
+        order = kept[np.argsort(-scores[kept], kind="stable")][:count]  # quick: it merges runs
         return scores[order], rows[order]
 
     def save(self, path: Path) -> None:
-        faiss = _faiss()
         with path.open("wb") as stream:
-            np.savez(stream, *(faiss.serialize_index(hand) for hand in self._hands))
+            np.save(stream, _faiss().serialize_index(self._index), allow_pickle=False)
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read codes that ``save`` wrote: never a file from elsewhere."""
-        with np.load(path, allow_pickle=False) as parts:
-            return cls([_faiss().deserialize_index(parts[name]) for name in parts.files])
+        return cls(_faiss().deserialize_index(np.load(path, allow_pickle=False)))
 
 
 def _padded(rows: Rows, width: int) -> Rows:

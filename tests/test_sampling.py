@@ -187,24 +187,32 @@ def test_a_width_that_four_does_not_divide_can_be_sketched():
     assert len(rows) < sketching.SKETCHED_FROM
 
 
-def test_codes_leave_out_nothing_that_scores_above_the_last(sketched, queries, tmp_path):
+def test_codes_leave_out_nothing_of_their_cells_that_scores_above_the_last(
+    sketched, queries, tmp_path
+):
     _, sketch = sketched
-    sketch.codes.save(tmp_path / "codes.npz")
-    again = Codes.load(tmp_path / "codes.npz")
+    sketch.codes.save(tmp_path / "codes.npy")
+    again = Codes.load(tmp_path / "codes.npy")
     for query in queries[:50]:
-        scores, rows = sketch.codes.best(query, 600)
-        wide_scores, wide_rows = sketch.codes.best(query, 6000)
+        cells = np.argsort(-(sketch.means @ query))
+        for some in (cells, cells[:40], cells[:1]):
+            scores, rows = sketch.codes.best(query, 600, some)
+            wide_scores, wide_rows = sketch.codes.best(query, 30_000, some)
+            inside = np.concatenate([np.arange(*sketch.starts[c : c + 2]) for c in some])
 
-        assert 400 < len(rows) < 800 and len(set(rows.tolist())) == len(rows)
-        assert (np.diff(scores) <= 0).all()
-        assert set(wide_rows[wide_scores > scores[-1]].tolist()) <= set(rows.tolist())
-        np.testing.assert_array_equal(again.best(query, 600)[1], rows)
+            assert set(wide_rows.tolist()) == set(inside.tolist())
+            assert min(400, len(inside)) <= len(rows) <= 600 and len(set(rows.tolist())) == len(
+                rows
+            )
+            assert (np.diff(scores) <= 0).all()
+            assert set(wide_rows[wide_scores > scores[-1]].tolist()) <= set(rows.tolist())
+            np.testing.assert_array_equal(again.best(query, 600, some)[1], rows)
 
 
 def test_codes_tell_the_scores_of_their_own_rows(sketched, queries):
     rows, sketch = sketched
     for query in queries[:50]:
-        guesses, near = sketch.codes.best(query, 1000)
+        guesses, near = sketch.codes.best(query, 1000, np.argsort(-(sketch.means @ query)))
         true = rows[near].astype(float) @ query.astype(float)
         others = np.delete(rows, near, axis=0).astype(float) @ query.astype(float)
 

@@ -11,13 +11,14 @@ import pytest
 
 from index import SoftDict
 from index.answering import answer_softly, parse_question, parse_tolerance
-from index.answers import Answer, Column
+from index.answers import Answer, Column, NumberBlend, VectorBlend
 from index.encoders import open_encoder
 from index.errors import InvalidRequest
 from index.search import TOLERANCE, attend_keys
 from index.sketch import build_sketch
 from index.snapshot import Snapshot
 from index.store import Store
+from index.values import LabelTable
 from index.vectors import VectorBlock
 from service.outgoing import AnswerOut
 from service.printed import answer_lines
@@ -191,3 +192,34 @@ def test_where_the_mask_hides_the_nearest_keys_the_best_of_the_others_are_still_
 
         best = np.argsort(-np.where(far, scores, -np.inf))[:k]
         assert len(set(found.state.top_rows[0].tolist()) & set(best.tolist())) >= 0.9 * k
+
+
+@pytest.mark.parametrize("tau", [0.03, 0.05])
+def test_a_blend_of_what_few_weighty_keys_have_is_as_near_as_any(
+    snapshot: Snapshot, tau: float
+) -> None:
+    (block,) = snapshot.blocks
+    query = open_encoder("random").encode(["query"])
+    scores = (block.vectors[:] @ query[0]).astype(float)
+    far = scores < np.quantile(scores, 0.4)
+    rng = np.random.default_rng(1)
+    size, place = rng.standard_normal((2, KEYS))
+    size[~far], place[~far] = np.nan, np.nan
+    columns = (*snapshot.columns, Column("size", "number"), Column("place", "vector", 1),
+               Column("nothing", "number"))  # fmt: skip
+    held = (*block.columns, size, place[:, np.newaxis], np.full(KEYS, np.nan))
+    gaps = Snapshot(columns, [LabelTable() for _ in columns], [replace(block, columns=held)])
+    exps = np.exp((scores - scores.max()) / tau)
+
+    answer = ask(gaps, temperature=tau)
+
+    assert 0 < answer.scored < KEYS
+    for name, values in (("size", size), ("place", place)):
+        mean = (exps[far] @ values[far]) / exps[far].sum()
+        deviation = np.sqrt(exps[far] @ (values[far] - mean) ** 2 / exps[far].sum())
+        blend = answer.blend[name]
+        assert isinstance(blend, NumberBlend | VectorBlend)
+        assert np.ravel(blend.value)[0] == pytest.approx(mean, abs=TOLERANCE * deviation)
+        assert blend.known == pytest.approx(exps[far].sum() / exps.sum(), abs=answer.error)
+        assert blend.known < 0.2
+    assert answer.blend["nothing"] is None

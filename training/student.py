@@ -9,7 +9,7 @@ import torch
 from tokenizers import Tokenizer, normalizers
 from transformers import BertModel
 
-from training.teach import pooled
+from training.teach import autocast, pooled
 
 MAX_TOKENS = 256
 MODULES = [
@@ -105,14 +105,14 @@ def batches(lengths: list[int], tokens: int):
 
 @torch.inference_mode()
 def encode(tokenizer, body, texts: list[str], tokens: int = 6000) -> np.ndarray:
-    """Return unit rows (n, d), computed in bfloat16 (for development, not for release figures)."""
+    """Return unit rows (n, d)."""
     ids = token_ids(tokenizer, list(texts))
     out = np.empty((len(ids), body.config.hidden_size), np.float32)
     training = body.training
     body.eval()
     for rows in batches([len(row) for row in ids], tokens):
         inputs, mask = padded([ids[i] for i in rows])
-        with torch.autocast("cpu", torch.bfloat16):
+        with autocast():
             hidden = body(input_ids=inputs, attention_mask=mask).last_hidden_state
         out[rows] = pooled(hidden, mask).numpy()
     body.train(training)

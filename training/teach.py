@@ -26,6 +26,11 @@ def load_teacher():
     return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
 
 
+def autocast() -> torch.autocast:
+    """Compute in bfloat16 where the processor does; elsewhere it is imitated, 20 times slower."""
+    return torch.autocast("cpu", torch.bfloat16, torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
 def pooled(hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Average the tokens of each text and bring the mean to unit length. (b, t, d) → (b, d)"""
     weights = mask.unsqueeze(-1).to(torch.float32)
@@ -35,7 +40,7 @@ def pooled(hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 @torch.inference_mode()
 def embed(texts: list[str], tokenizer, body, max_tokens: int = 256) -> np.ndarray:
-    """Return unit rows (n, d) in float32, computed in bfloat16."""
+    """Return unit rows (n, d) in float32."""
     ids = tokenizer(texts, truncation=True, max_length=max_tokens)["input_ids"]
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
     out = np.empty((len(texts), body.config.hidden_size), np.float32)
@@ -50,7 +55,7 @@ def embed(texts: list[str], tokenizer, body, max_tokens: int = 256) -> np.ndarra
         for i, row in enumerate(rows):
             padded[i, : len(ids[row])] = torch.tensor(ids[row])
         mask = (torch.arange(width) < torch.tensor([[len(ids[row])] for row in rows])).long()
-        with torch.autocast("cpu", torch.bfloat16):
+        with autocast():
             hidden = body(input_ids=padded, attention_mask=mask).last_hidden_state
         out[rows] = pooled(hidden, mask).numpy()
         start = stop

@@ -24,12 +24,12 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from training import student
-from training.teach import pooled, taught
+from training.teach import autocast, pooled, taught
 
 # Share of texts for each (kind, language); None shares evenly among languages not named.
 MIX = {
     ("sentence", "es"): 0.11, ("sentence", None): 0.10, ("sentence", "de"): 0.14,
-    ("sentence", "fr"): 0.12, ("sentence", "en"): 0.30,
+    ("sentence", "fr"): 0.12, ("sentence", "en"): 0.40,
     ("word", "es"): 0.08, ("word", None): 0.06, ("word", "en"): 0.05,
     ("paragraph", None): 0.003, ("gloss", "en"): 0.02,
 }  # fmt: skip
@@ -41,6 +41,7 @@ PAIRS = 72  # category–member pairs in a step
 HUMAN_PAIRS = 44  # pairs with human scores in a step
 WARM_UP = 100  # steps
 CHECKPOINT = 240  # seconds
+LONGEST_STEP = 10.0  # seconds that count: where the process was stopped meanwhile, none did
 NO_ACCENTS, TYPOS, PLURALS = 0.12, 0.05, 0.06  # shares of texts
 PLURAL = {
     "es": [("z", "ces"), ("ón", "ones"), ("", "s")],
@@ -91,8 +92,23 @@ class Texts:
         keys = zip(table["kind"].to_pylist(), table["language"].to_pylist(), strict=True)
         for i, key in enumerate(keys):
             groups.setdefault(key, []).append(i)
-        # An English sentence is any teacher text: a negative number stands for it.
-        groups["sentence", "en"] = [-1 - i for i in range(len(self.english))]
+        # A word comes as often as there are languages with a word for the same thing: rare ones
+        # outnumber those that people ask for.
+        found: dict[int, set[str]] = {}
+        for (kind, language), rows in groups.items():
+            if kind == "word" and language != "en":
+                for i in rows:
+                    found.setdefault(self.targets[i][0], set()).add(language)
+        for (kind, _), rows in groups.items():
+            if kind == "word":
+                rows[:] = [i for i in rows for _ in found.get(self.targets[i][0], "-")]
+        # An English sentence is what some sentence translates: a negative number stands for it.
+        english = {
+            int(self.targets[i][0])
+            for (kind, _), rows in groups.items() if kind in ("sentence", "paragraph")
+            for i in rows
+        }  # fmt: skip
+        groups["sentence", "en"] = [-1 - i for i in sorted(english)]
         self.groups = {key: rows for key, rows in groups.items() if self._share(key)}
         self.queues: dict[tuple[str, str], list[int]] = {key: [] for key in self.groups}
 
@@ -182,7 +198,7 @@ class Human:
 
 def forward(body, ids: list[list[int]]) -> torch.Tensor:
     inputs, mask = student.padded(ids)
-    with torch.autocast("cpu", torch.bfloat16):
+    with autocast():
         hidden = body(input_ids=inputs, attention_mask=mask).last_hidden_state
     return pooled(hidden, mask)
 
@@ -235,7 +251,7 @@ def train(
     texts = Texts(prepared, taught(taught_in), words, seed + step)
     hypernyms, human = Hypernyms(prepared, seed + step), Human(stsb, seed + step)
     limit, saved = 60 * minutes, elapsed
-    clock = time.monotonic() - elapsed
+    clock = time.monotonic()
     totals = np.zeros(4)
     stop: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stop.append(number))  # save, then leave
@@ -245,7 +261,8 @@ def train(
         order = list(student.batches([len(row) for row in ids], TOKENS))
         texts.rng.shuffle(order)
         for rows in order:
-            elapsed = time.monotonic() - clock
+            now = time.monotonic()
+            elapsed, clock = elapsed + min(now - clock, LONGEST_STEP), now
             warm = min(1, (step + 1) / WARM_UP)
             set_rates(optims, rate * warm * max(0, 1 - elapsed / limit))
             s = forward(body, [ids[i] for i in rows])
@@ -268,15 +285,15 @@ def train(
             step += 1
             seen += len(rows)
             totals[:2] += cosine.item(), 1
-            stopping = stop or time.monotonic() - clock >= limit
+            stopping = stop or elapsed >= limit
             if stopping or elapsed - saved > CHECKPOINT:
-                saved = elapsed = time.monotonic() - clock
+                saved = elapsed
                 state = {"body": body.state_dict(), "optims": [o.state_dict() for o in optims],
                          "elapsed": elapsed, "step": step, "seen": seen}  # fmt: skip
                 torch.save(state, checkpoint.with_suffix(".part"))
                 checkpoint.with_suffix(".part").rename(checkpoint)
                 student.save(out / "student", tokenizer, body, torch.float32)
-                clock = time.monotonic() - elapsed  # saving does not count as training
+                clock = time.monotonic()  # saving does not count as training
             if step % 50 == 0:
                 line = json.dumps({
                     "step": step, "minutes": round(elapsed / 60, 2), "texts": seen,

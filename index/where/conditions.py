@@ -165,7 +165,7 @@ def _mask(where: Where, held: Held) -> Mask:
             return reduce(np.logical_or, (_mask(part, held) for part in parts))
         case Missing(name):
             column, array, _ = held[name]
-            return missing(column, array)
+            return missing(array)
         case Among(name, values):
             column, array, table = held[name]
             return (
