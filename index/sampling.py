@@ -10,7 +10,8 @@ without bias, whatever π is; π only decides how far off (1) may be. It is best
 to exp(ℓ) itself, so it is made from what is known of that beforehand:
 
 - Codes are looked at in the cells that may hold a key worth finding. Of the keys whose codes
-  score best, the first are all taken (π = 1), and the others with π in proportion to exp(code's score / τ), or more evenly where τ is finer than codes are.
+  score best, the first are all taken (π = 1), and the others with π in proportion to
+  exp(code's score / τ), or more evenly where τ is finer than codes are.
 - Of the rest, whose scores lie below a bar b, a cell with mean μ, where scores stray by σ,
   gets draws in proportion to n_c √E[exp(2 s / τ); s < b] of a normal s ~ (q·μ, σ²), shared
   evenly by its rows.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .incoming import CompareBody, CompareQuery, SearchBody, SearchQuery
-from .outgoing import AnswerOut, ComparisonOut
+from .outgoing import AnswerOut, AnswersOut, ComparisonOut, FoundOut
 from .problems import said
 from .requests import Routes
 from .runtime import runtime
@@ -14,13 +14,17 @@ routes = Routes("answers", "Ask")
 @routes.get("/search", responses={200: AnswerOut, **said(404, 409, 503)})
 def search(query: SearchQuery) -> AnswerOut:
     """Ask a dataset by meaning: every key answers in proportion to how well it fits."""
-    return _answered(query)
+    (answer,) = _answered(query, [query.q])
+    return answer
 
 
-@routes.post("/search", responses={200: AnswerOut, **said(404, 409, 413, 415, 503)})
-def search_by_body(body: SearchBody) -> AnswerOut:
-    """Ask a dataset by meaning, with a condition as JSON."""
-    return _answered(body)
+@routes.post("/search", responses={200: FoundOut, **said(404, 409, 413, 415, 503)})
+def search_by_body(body: SearchBody) -> AnswerOut | AnswersOut:
+    """Ask a dataset by meaning, with a condition as JSON; several questions at once too."""
+    if isinstance(body.q, list):
+        return AnswersOut(answers=_answered(body, body.q))
+    (answer,) = _answered(body, [body.q])
+    return answer
 
 
 @routes.get("/compare", responses={200: ComparisonOut, **said(404, 409, 503)})
@@ -35,22 +39,22 @@ def compare_by_hand(body: CompareBody) -> ComparisonOut:
     return _compared(body, body.weights)
 
 
-def _answered(query: SearchQuery) -> AnswerOut:
-    answer = (
+def _answered(asked: SearchQuery, queries: list[str]) -> list[AnswerOut]:
+    answers = (
         runtime()
-        .dataset(query.dataset)
-        .search(
-            query.q,
-            k=query.k,
-            temperature=query.temperature,
-            tolerance=query.tolerance,
-            mode=query.mode,
-            as_of=query.as_of,
-            where=query.where,
-            explain=query.explain,
+        .dataset(asked.dataset)
+        .search_many(
+            queries,
+            k=asked.k,
+            temperature=asked.temperature,
+            tolerance=asked.tolerance,
+            mode=asked.mode,
+            as_of=asked.as_of,
+            where=asked.where,
+            explain=asked.explain,
         )
     )
-    return AnswerOut.of(answer)
+    return [AnswerOut.of(answer) for answer in answers]
 
 
 def _compared(query: CompareQuery, weights: dict[str, float] | None = None) -> ComparisonOut:

@@ -15,7 +15,9 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     ValidationInfo,
     WithJsonSchema,
     model_validator,
@@ -34,12 +36,14 @@ from .settings import Settings
 
 
 def _at_most(setting: str) -> AfterValidator:
-    """Bound a number, or the length of a text, by a setting."""
+    """Bound a number, or the length of a text or list, by a setting."""
 
     def check(value: Any, info: ValidationInfo) -> Any:
         limit = getattr(info.context, setting)
         if isinstance(value, str) and len(value) > limit:
             raise ValueError(f"at most {limit:,} characters, the setting {setting}")
+        if isinstance(value, list) and len(value) > limit:
+            raise ValueError(f"at most {limit:,} of them, the setting {setting}")
         if isinstance(value, int) and value > limit:
             raise ValueError(f"at most {limit:,}, the setting {setting}")
         return value
@@ -101,6 +105,7 @@ Name = Annotated[str, AfterValidator(_name), Field(description="name of a datase
 Key = Annotated[
     str, _at_most("max_key"), Field(description="the key, percent-encoded; slashes may stand as is")
 ]
+ONE, SEVERAL = "(one)", "(several)"  # what a question is, in pydantic's account of its faults
 VALUE = {
     "anyOf": [
         {"type": "number"},
@@ -114,6 +119,12 @@ Query = Annotated[
     AfterValidator(_not_blank),
     _at_most("max_query"),
     Field(description="what to look for, in any words"),
+]
+Queries = Annotated[
+    Annotated[Query, Tag(ONE)]
+    | Annotated[Annotated[list[Query], Field(min_length=1)], _at_most("max_queries"), Tag(SEVERAL)],
+    Discriminator(lambda given: SEVERAL if isinstance(given, list) else ONE),
+    Field(description="what to look for, in any words, or several such texts"),
 ]
 DatasetName = Annotated[
     Name | None,
@@ -213,8 +224,9 @@ class SearchQuery(CompareQuery):
 
 
 class SearchBody(SearchQuery):
-    """A question."""
+    """A question, or several that are asked alike."""
 
+    q: Queries  # type: ignore[assignment]  # a list besides
     where: Where = None
 
 

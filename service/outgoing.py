@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from index.answers import (
     Answer,
@@ -165,6 +165,16 @@ class AnswerOut(Out):
             confidence=answer.confidence,
             **steps,
         )
+
+
+class AnswersOut(Out):
+    """What several queries got, in their order."""
+
+    answers: list[AnswerOut]
+
+
+class FoundOut(RootModel[AnswerOut | AnswersOut]):
+    """An answer; answers where the question was a list."""
 
 
 class ExactOut(Out):

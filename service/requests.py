@@ -21,6 +21,7 @@ from index.errors import Fault, InvalidRequest
 
 from . import strict_json
 from .errors import TooLarge, UnsupportedContent
+from .incoming import ONE, SEVERAL
 from .settings import Settings
 
 WORDS = {
@@ -38,6 +39,7 @@ WORDS = {
     "literal_error": "write {expected}",
     "model_type": "write a JSON object",
     "string_too_short": "write something",
+    "too_short": "write at least one",
     "string_type": "write text",
 }
 Model = TypeVar("Model", bound=BaseModel)
@@ -162,7 +164,7 @@ def _form_fields() -> Iterator[tuple[str, list[str]]]:
 
 def _faults(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]:
     for fault in error.errors(include_url=False):
-        where = ".".join(str(step) for step in fault["loc"])
+        where = ".".join(str(step) for step in fault["loc"] if step not in (ONE, SEVERAL))
         cause = fault.get("ctx", {}).get("error")
         if isinstance(cause, InvalidRequest):  # the library's own words, when it found the fault
             yield from (Fault(_inner(where, each.where), each.message) for each in cause.faults)

@@ -49,6 +49,7 @@ class Settings(BaseModel):
     max_rows: int = Field(1_000_000, ge=1, description="most rows in one load")
     max_key: int = Field(10_000, ge=1, le=10_000, description="longest key, in characters")
     max_query: int = Field(4_000, ge=1, le=100_000, description="longest query, in characters")
+    max_queries: int = Field(256, ge=1, le=10_000, description="most questions in one request")
     max_k: int = Field(1_000, ge=1, le=100_000, description="most matches in one answer")
     at_once: int = Field(
         256 * 2**10, ge=0, description="largest load answered at once, in bytes; a larger is a job"

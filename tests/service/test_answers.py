@@ -293,3 +293,44 @@ def test_the_form_of_where_is_checked_with_all_else(bar: CheckedClient) -> None:
 
     assert set(said) == {"q", "k", "where.and"}
     assert set(bar.faults("POST", "/search", json={"q": "a", "where": 7})) == {"where"}
+
+
+def test_several_questions_are_answered_in_their_order_as_each_alone(
+    client: CheckedClient,
+) -> None:
+    asked = {"k": 2, "temperature": 0.1, "where": "value > 5", "explain": True}
+    queries = ["país", "mascota", "país"]
+
+    found = client.post("/search", json={"q": queries, **asked}).get_json()
+
+    alone = [client.post("/search", json={"q": query, **asked}).get_json() for query in queries]
+    assert list(found) == ["answers"]
+    assert [answer["query"] for answer in found["answers"]] == queries
+    for answer, single in zip(found["answers"], alone, strict=True):
+        assert [match["key"] for match in answer["matches"]] == [
+            match["key"] for match in single["matches"]
+        ]
+        assert answer["blend"]["value"]["mean"] == pytest.approx(single["blend"]["value"]["mean"])
+        assert answer.keys() == single.keys()
+    exact = client.post("/search", json={"q": ["perro", "país"], "mode": "exact"}).get_json()
+    assert [len(answer["matches"]) for answer in exact["answers"]] == [1, 0]
+    assert len(client.post("/search", json={"q": ["país"]}).get_json()["answers"]) == 1
+
+
+def test_what_is_wrong_with_several_questions_is_named_by_its_place(make: Make) -> None:
+    client = make(max_queries=3, max_query=10)
+
+    def faults(q: object) -> dict[str, str]:
+        return client.faults("POST", "/search", json={"q": q, "k": 0})
+
+    many = "at most 3 of them, the setting max_queries"
+    assert faults(["a", " ", 3]) == {
+        "q.1": "write something to ask", "q.2": "write text", "k": "write 1 or more",
+    }  # fmt: skip
+    assert faults(["a" * 11]) == {
+        "q.0": "at most 10 characters, the setting max_query", "k": "write 1 or more",
+    }  # fmt: skip
+    assert faults([]) == {"q": "write at least one", "k": "write 1 or more"}
+    assert faults(["a"] * 4) == {"q": many, "k": "write 1 or more"}
+    assert faults({"a": 1}) == {"q": "write text", "k": "write 1 or more"}
+    assert client.faults("POST", "/compare", json={"q": ["a"]}) == {"q": "write text"}
