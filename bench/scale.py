@@ -14,8 +14,8 @@ told         the error that softdict states, with the share of queries in which 
              the true one (what float32 scores alone cause, 1e-6, counts as none)
 blend        distance of the blended number from the exact one, in standard deviations of the
              value over the keys that have it (for the vector: root mean squared distance).
-             Where less than half of the weight has a value, a blend stands for that part
-             alone, and softdict says how large it is: those are shown apart, too
+             Where less than half of the weight has a value, softdict may have to attend to the
+             keys that have one alone, which takes longer: those queries are shown apart, too
 labels       total variation of the listed labels' shares, the unlisted as one
 recall       share of the ten listed keys that score as high as the exact tenth
 time         a whole ``attend_keys`` and ``blend_attention``, from the query's vector on; the peers
@@ -139,6 +139,11 @@ def figures(
         off = np.array(by[name])
         made[name] = {part: percentiles(off[mask], 50, 95) if mask.any() else [0.0, 0.0]
                       for part, mask in parts.items()}  # fmt: skip
+    sampled = np.array([times["sampled"][at] for at in range(len(error))])
+    made["sampled_ms_by_part"] = {
+        part: [1e3 * t for t in percentiles(sampled[mask], 50, 99)] if mask.any() else [0.0, 0.0]
+        for part, mask in parts.items()
+    }
     for peer, of_query in times.items():
         made[f"{peer}_ms"] = [1e3 * t for t in percentiles(list(of_query.values()), 50, 99)]
     for peer in ("exact", "product"):
@@ -181,9 +186,13 @@ def tables(found: dict[float, dict[str, Any]]) -> str:
     )  # fmt: skip
     parts = {"known": f"≥ {MOSTLY:.0%}", "little known": f"< {MOSTLY:.0%}"}
     known = _large.markdown(
-        ["τ", "weight with a place", "queries", *(f"{name} p50 / p95" for name in PLACE)],
+        ["τ", "weight with a place", "queries", *(f"{name} p50 / p95" for name in PLACE),
+         "sampled p50", "p99", "exact/sampled p50", "p99"],
         [[f"{tau:g}", says, f"{f['queries'][part]}",
-          *(f"{f[name][part][0]:.4f} / {f[name][part][1]:.4f}" for name in PLACE)]
+          *(f"{f[name][part][0]:.4f} / {f[name][part][1]:.4f}" for name in PLACE),
+          *(f"{ms:.2f} ms" for ms in f["sampled_ms_by_part"][part]),
+          *(f"{a / max(b, 1e-9):.1f}" for a, b in
+            zip(f["exact_ms"], f["sampled_ms_by_part"][part], strict=True))]
          for tau, f in found.items() for part, says in parts.items()],
     )  # fmt: skip
     times = _large.markdown(

@@ -48,7 +48,7 @@ from index.vectors import Rows, VectorBlock
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
-DEEP = 5.0  # standard deviations above its middle, a cell still holds a key or two
+DEEP = 6.0  # standard deviations above its middle, a cell still holds a key or two
 LEAST_LOOKED_AT = 2.0  # times as many keys as are wanted
 HALVINGS = 8  # of the scores that a bar may lie at: to within a hundredth
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
