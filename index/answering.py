@@ -343,7 +343,7 @@ def blend_attention(
     scarce = {}
     for number, column in enumerate(snapshot.columns):
         known = None if column.attribute else snapshot.known(number)
-        if known is not None and attention.unevenness_of(known[attention.rows]) > limit:
+        if known is not None and attention.unevenness(known[attention.rows]) > limit:
             scarce[column.name] = known
     while scarce:
         known = next(iter(scarce.values()))

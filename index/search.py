@@ -72,16 +72,12 @@ class Attention:
         logits = scores.astype(np.float64) / self.temperature
         return np.asarray(np.exp(logits - self.state.peak[0]) / self.state.mass[0])
 
-    @property
-    def unevenness(self) -> float:
+    def unevenness(self, known: Mask | slice = slice(None)) -> float:
         """Standard error of a blended number over its standard deviation: √Σ (1 - π) w².
 
         It holds where the number has nothing to do with the query; it is less where it has.
+        ``known`` are those of the (m,) keys that have the number; ∞ where none of them weighs.
         """
-        return self.unevenness_of(np.ones(len(self.scores), bool))
-
-    def unevenness_of(self, known: Mask) -> float:
-        """Say the same of a number that only some of the (m,) keys have; ∞ where none weighs."""
         if self.counts is None:
             return 0.0
         weights = self.weights[known]
@@ -277,7 +273,7 @@ def _attend_some(
     fresh = _attend_fresh(snapshot, part, query, tau, k)
     while RANDOM_ACCESS * (taken + drawn) < part.of_block:
         attention = _joined(part, outlook.sample(shares), fresh, tau, k)
-        short = max(attention.error, NORMAL * attention.unevenness) / tolerance
+        short = max(attention.error, NORMAL * attention.unevenness()) / tolerance
         if short <= 1:
             return attention
         drawn = round(drawn * min(max(short**2 * HEADROOM, LEAST_STEP), GREATEST_STEP))

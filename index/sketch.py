@@ -109,8 +109,7 @@ def _sketched(
     squares = np.empty(count)
     scatter = np.zeros((d, d))
     for cell in range(count):
-        if cell % 64 == 0:
-            look()
+        look()
         members = rows[order[starts[cell] : starts[cell + 1]]]
         codes.add(cell, members)
         means[cell] = members.mean(axis=0, dtype=np.float64)

@@ -17,7 +17,8 @@ const TEXTS = {
     scored: "Keys scored", everyKey: "every one",
     sampled: "{0} of {1}, with {2} of the weight; weights within ±{3}",
     of: "{0} of {1}", known: "{0} of the weight has a value",
-    own: "Load a table of your own", file: "File", name: "Name", load: "Load", cancel: "Cancel",
+    own: "Load a table of your own", keyColumn: "Column of keys, if not the first",
+    attributes: "Columns to filter by and not to blend, with commas", file: "File", name: "Name", load: "Load", cancel: "Cancel",
     formats: "CSV, TSV, JSON, JSON Lines or Parquet: one column of keys, the others values. It stays on this machine.",
     formula: "weights = softmax(q Kᵀ / τ), answer = weights · V. Everything is computed on this machine.",
     starting: "Starting: the encoder is being opened…", empty: "There are no datasets yet: load a table of your own.",
@@ -40,7 +41,8 @@ const TEXTS = {
     scored: "Claves puntuadas", everyKey: "todas",
     sampled: "{0} de {1}, con el {2} del peso; pesos con un margen de ±{3}",
     of: "{0} de {1}", known: "{0} del peso tiene un valor",
-    own: "Carga una tabla tuya", file: "Archivo", name: "Nombre", load: "Cargar", cancel: "Cancelar",
+    own: "Carga una tabla tuya", keyColumn: "Columna de claves, si no es la primera",
+    attributes: "Columnas para filtrar y no mezclar, con comas", file: "Archivo", name: "Nombre", load: "Cargar", cancel: "Cancelar",
     formats: "CSV, TSV, JSON, JSON Lines o Parquet: una columna de claves y las demás de valores. No sale de esta máquina.",
     formula: "pesos = softmax(q Kᵀ / τ), respuesta = pesos · V. Todo se calcula en esta máquina.",
     starting: "Arrancando: se está abriendo el codificador…", empty: "Aún no hay datos: carga una tabla tuya.",
@@ -371,7 +373,9 @@ async function load(event) {
   const button = $("upload").querySelector("button[type=submit]");
   button.disabled = true;
   try {
-    let outcome = await call("/datasets", { method: "POST", body: new FormData($("upload")) });
+    const table = new FormData($("upload"));
+    for (const name of ["key", "attributes"]) if (!table.get(name).trim()) table.delete(name);
+    let outcome = await call("/datasets", { method: "POST", body: table });
     if ("state" in outcome) outcome = await finished(outcome);
     tell(t("loaded", number(outcome.loaded, 9)));
     await listDatasets(outcome.dataset);

@@ -234,6 +234,25 @@ def test_a_table_of_one_s_own_is_loaded_and_markup_in_it_stays_text(
     assert key in text(browser, "#matches")
 
 
+def test_a_table_is_loaded_with_a_column_of_keys_and_attributes_of_one_s_choice(
+    browser: Chrome, bundled: Service, tmp_path: Path
+) -> None:
+    table = tmp_path / "shop.csv"
+    table.write_text("price,thing,aisle\n1,apple,fresh\n2,soap,cleaning\n", "utf-8")
+    browser.find_element(By.TAG_NAME, "summary").click()
+    browser.find_element(By.ID, "file").send_keys(str(table))
+    browser.find_element(By.ID, "key").send_keys("thing")
+    browser.find_element(By.ID, "attributes").send_keys("aisle")
+    browser.find_element(By.CSS_SELECTOR, "#upload .main").click()
+
+    until(browser, lambda: "2 entries loaded" in text(browser, "#loading"))
+    columns = bundled.get("/datasets/shop").json["columns"]
+    assert [(each["name"], each.get("attribute", False)) for each in columns] == [
+        ("price", False), ("aisle", True),
+    ]  # fmt: skip
+    until(browser, lambda: set(weights(browser)) == {"apple", "soap"})
+
+
 def test_a_long_load_shows_its_progress_and_can_be_cancelled(
     browser: Chrome, bundled: Service, tmp_path: Path
 ) -> None:
