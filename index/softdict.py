@@ -552,19 +552,20 @@ class SoftDict(MutableMapping[str, Any]):
             self._show(after, refit="temperature" in parsed)
 
     def reencode(self, encoder: str | None = None, *, progress: Report | None = None) -> None:
-        """Make every vector anew, by another encoder or the present version of its own."""
+        """Give every key the vector of another encoder, or of the present version of its own.
+
+        Cut short, it changes nothing; repeated, it goes on where it was.
+        """
         spec = encoder or self._record.encoder
         worker = open_encoder(spec)
-        with self._writing:
+        with self._writing, Embedding(self._store) as embedding:
             snapshot = self._snapshot
             vectors: list[VectorBlock] = []
-            pace = Pace(progress, snapshot.rows)
+            pace = Pace(progress, len(snapshot))
             for block in snapshot.blocks:
-                rows = np.empty((len(block), worker.dimension), np.float32)
-                pace.begin(len(block))
-                for places, part in worker.batches(block.keys):
-                    rows[places] = part
-                    pace.encoded(len(places))
+                there = np.flatnonzero(block.alive)
+                rows = np.zeros((len(block), worker.dimension), np.float32)
+                rows[there] = embedding.encode([block.keys[row] for row in there], worker, pace)
                 vectors.append(VectorBlock(rows))
             with self._change() as store:
                 for block, made in zip(snapshot.blocks, vectors, strict=True):
@@ -572,6 +573,7 @@ class SoftDict(MutableMapping[str, Any]):
                 store.set_encoder(self.id, spec, worker.identity, worker.dimension)
                 store.after_commit(lambda: setattr(self, "_worker", worker))
                 self._show(snapshot.with_vectors(vectors), refit=True)
+            embedding.done()
 
     # Reading, inside
 

@@ -98,6 +98,33 @@ def test_a_load_that_was_killed_is_repeated_without_encoding_again(
     check_resumed(tmp_path, json.loads(again.stdout), words[1])
 
 
+def test_an_encoding_anew_that_was_killed_changes_nothing_and_goes_on_when_repeated(
+    words: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        catalog.load("words", words[0], encoder="random:1")
+        dropped = next(iter(catalog["words"]))
+        del catalog["words"][dropped]
+    before = vectors(tmp_path, "words")
+    command = [sys.executable, "-m", "service", "reencode", "words", "--encoder", "builtin"]
+    settings = environment(SOFTDICT_HOME=str(tmp_path))
+    with subprocess.Popen(command, cwd=ROOT, env=settings, stderr=subprocess.DEVNULL) as first:
+        wait_for_some(tmp_path)
+        first.kill()
+    after = vectors(tmp_path, "words")
+    assert all((after[key] == vector).all() for key, vector in before.items())
+
+    encoded = []
+    with Catalog.open(tmp_path) as catalog:
+        catalog["words"].reencode("builtin", progress=lambda now: encoded.append(now.done))
+
+    assert encoded[0] >= 2 * CHUNK and encoded[-1] == KEYS - 1
+    found = vectors(tmp_path, "words")
+    assert found.keys() == words[1].keys() - {dropped}
+    assert all(vector @ words[1][key] > 1 - SLACK for key, vector in found.items())
+    assert not (tmp_path / FOLDER).exists()
+
+
 def test_an_upload_to_a_service_that_was_killed_is_repeated_without_encoding_again(
     words: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
