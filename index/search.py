@@ -32,7 +32,7 @@ CACHED = 2**17  # scores attended to at a time (512 KB): they stay in the cache 
 
 TOLERANCE = 0.03  # wanted total variation error, where a dataset has no other
 NORMAL = 1.96  # standard errors within which a normal error stays in 95 %, as a blend's does
-STANDARD_ERRORS = 2.2  # the same of the mass, which few keys may carry
+STANDARD_ERRORS = 2.35  # the same of the mass, which few keys may carry
 ROUNDING = 2e-7  # of a float32 cosine, of which any weight may be off by 1 / τ
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 SHARE_DRAWN_FROM = 0.25  # of a sketched block must be allowed, or scanning is as fast
