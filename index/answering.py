@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -194,6 +194,7 @@ def answer_softly(
     rows = encoder.encode_queries(question.queries)
     allowed = question.allowed(snapshot)
     tau, source = _temperature(question, record, encoder)
+    tolerance = wanted_tolerance(question, record)
     together = max(1, AT_ONCE // max(snapshot.rows, 1))
     answers = []
     for start in range(0, len(rows), together):
@@ -203,15 +204,11 @@ def answer_softly(
             temperature=tau,
             allowed=allowed,
             k=question.k,
-            tolerance=wanted_tolerance(question, record),
+            tolerance=tolerance,
         )
         for number, attention in enumerate(found, start):
             blend = blend_attention(
-                snapshot,
-                rows[number],
-                attention,
-                allowed=allowed,
-                tolerance=wanted_tolerance(question, record),
+                snapshot, rows[number], attention, allowed=allowed, tolerance=tolerance
             )
             query = question.queries[number]
             answer = _answer(query, record, snapshot, attention, blend, source, encoder)
@@ -341,9 +338,10 @@ def blend_attention(
         return blends
     limit = SCARCE * tolerance / NORMAL
     scarce = {}
-    for number, column in enumerate(snapshot.columns):
-        known = None if column.attribute else snapshot.known(number)
-        if known is not None and attention.unevenness(known[attention.rows]) > limit:
+    for column, known in zip(snapshot.columns, snapshot.known, strict=True):
+        if column.attribute or known is None:
+            continue
+        if attention.unevenness(known[attention.rows]) > limit:
             scarce[column.name] = known
     while scarce:
         known = next(iter(scarce.values()))
@@ -356,7 +354,7 @@ def blend_attention(
             k=1,
             tolerance=tolerance,
         )
-        alone = blend_all(snapshot, found.weights, found.rows)
+        alone = blend_all(snapshot, found.weights, found.rows, only=alike)
         for name in alike:
             del scarce[name]
             blend, first = alone[name], blends[name]
@@ -366,16 +364,20 @@ def blend_attention(
 
 
 def blend_all(
-    snapshot: Snapshot, weights: Weights, rows: NDArray[np.int64] | None = None
+    snapshot: Snapshot,
+    weights: Weights,
+    rows: NDArray[np.int64] | None = None,
+    *,
+    only: Collection[str] | None = None,
 ) -> dict[str, Blend | None]:
-    """Blend every column of values under the weights of some rows, or of all."""
+    """Blend every column of values, or only some, under the weights of some rows, or of all."""
     arrays = snapshot.arrays if rows is None else snapshot.values_at(rows)
     orders = snapshot.orders if rows is None else {}
     weights = weights.astype(np.float64, copy=False)  # once for all columns
     return {
         column.name: blend_column(column, array, weights, table, order=orders.get(column.name))
         for column, array, table in zip(snapshot.columns, arrays, snapshot.labels, strict=True)
-        if not column.attribute
+        if not column.attribute and (only is None or column.name in only)
     }
 
 

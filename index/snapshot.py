@@ -188,8 +188,12 @@ class Snapshot:
             found.append(values)
         return found
 
-    def known(self, column: int) -> NDArray[np.bool_] | None:
-        """Tell which rows have a value in a column, by its number; None where all have."""
+    @cached_property
+    def known(self) -> tuple[NDArray[np.bool_] | None, ...]:
+        """Which rows have a value, by column; None where all have."""
+        return tuple(self._known(number) for number in range(len(self.columns)))
+
+    def _known(self, column: int) -> NDArray[np.bool_] | None:
         parts = [block.known[column] for block in self.blocks]
         if all(part is None for part in parts):
             return None
@@ -198,11 +202,6 @@ class Snapshot:
             for block, part in zip(self.blocks, parts, strict=True)
         ]
         return _joined(there, np.empty(0, bool))
-
-    def missing(self, column: int) -> int:
-        """Count the entries without a value in a column, by its number."""
-        known = self.known(column)
-        return 0 if known is None else int(np.count_nonzero(self.alive & ~known))
 
     @cached_property
     def alive(self) -> NDArray[np.bool_]:

@@ -262,8 +262,8 @@ class SoftDict(MutableMapping[str, Any]):
             key_column=record.key_column,
             columns=record.columns,
             missing={
-                column.name: snapshot.missing(number)
-                for number, column in enumerate(snapshot.columns)
+                column.name: 0 if known is None else int((snapshot.alive & ~known).sum())
+                for column, known in zip(snapshot.columns, snapshot.known, strict=True)
             },
             encoder=record.encoder_identity or record.encoder,
             dimension=record.dimension or 0,

@@ -167,7 +167,6 @@ class Codes:
 
     def __init__(self, index: Any) -> None:
         self._index = index
-        self._lists = _faiss().downcast_InvertedLists(index.invlists)
 
     @classmethod
     def fitted(cls, rows: Rows, cells: int) -> Self:
@@ -208,7 +207,8 @@ class Codes:
         packed.is_trained = True
         packed.add(_padded(rows, index.d))
         numbers = np.arange(len(self), len(self) + len(rows))
-        self._lists.add_entries(cell, len(rows), faiss.swig_ptr(numbers), packed.codes.get())
+        lists = faiss.downcast_InvertedLists(index.invlists)
+        lists.add_entries(cell, len(rows), faiss.swig_ptr(numbers), packed.codes.get())
         index.ntotal += len(rows)
 
     def best(

@@ -101,7 +101,9 @@ class Texts:
                     found.setdefault(self.targets[i][0], set()).add(language)
         for (kind, _), rows in groups.items():
             if kind == "word":
-                rows[:] = [i for i in rows for _ in found.get(self.targets[i][0], "-")]
+                rows[:] = [
+                    i for i in rows for _ in range(max(1, len(found.get(self.targets[i][0], ()))))
+                ]
         # An English sentence is what some sentence translates: a negative number stands for it.
         english = {
             int(self.targets[i][0])

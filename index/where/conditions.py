@@ -164,8 +164,7 @@ def _mask(where: Where, held: Held) -> Mask:
         case Or(parts):
             return reduce(np.logical_or, (_mask(part, held) for part in parts))
         case Missing(name):
-            column, array, _ = held[name]
-            return missing(array)
+            return missing(held[name][1])
         case Among(name, values):
             column, array, table = held[name]
             return (
