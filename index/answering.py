@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -27,6 +27,7 @@ from index.where import Where, parse_where, where_mask
 Weights = NDArray[np.floating[Any]]
 
 SCARCE = 1.5  # times the tolerance: on real keys a blend is off by .6 of what is reckoned with
+SEEN = 4.0  # times as uneven as that: with more, the keys seen do not show where the others are
 
 
 @dataclass(frozen=True)
@@ -319,6 +320,15 @@ def answer_exactly(question: Question, record: Record, snapshot: Snapshot) -> li
     return answers
 
 
+@dataclass(frozen=True)
+class _Scarce:
+    """A column that few of the keys that weigh have a value in."""
+
+    known: NDArray[np.bool_]  # (n,) rows that have one
+    share: float  # of the weight is theirs
+    seen: bool  # enough of them to see from there which others may weigh
+
+
 def blend_attention(
     snapshot: Snapshot,
     query: Rows,
@@ -333,34 +343,39 @@ def blend_attention(
     of all keys tells little of them. So they are attended to alone: among themselves their
     weights stay in proportion, whatever else there is.
     """
-    blends = blend_all(snapshot, attention.weights, attention.rows)
-    if attention.rows is None or attention.counts is None:
-        return blends
-    limit = SCARCE * tolerance / NORMAL
-    scarce = {}
-    for column, known in zip(snapshot.columns, snapshot.known, strict=True):
-        if column.attribute or known is None:
-            continue
-        if attention.unevenness(known[attention.rows]) > limit:
-            scarce[column.name] = known
+    scarce: dict[int, _Scarce] = {}
+    if attention.rows is not None and attention.counts is not None:
+        limit = SCARCE * tolerance / NORMAL
+        for number, known in enumerate(snapshot.known):
+            if snapshot.columns[number].attribute or known is None:
+                continue
+            there = known[attention.rows]
+            unevenness = attention.unevenness(there)
+            if unevenness > limit:
+                share = float(attention.weights[there].sum())
+                scarce[number] = _Scarce(known, share, seen=unevenness < SEEN * limit)
+    plenty = [number for number in range(len(snapshot.columns)) if number not in scarce]
+    blends = blend_all(snapshot, attention.weights, attention.rows, numbers=plenty)
     while scarce:
-        known = next(iter(scarce.values()))
-        alike = [name for name, other in scarce.items() if np.array_equal(known, other)]
+        first = next(iter(scarce.values()))
+        alike = [number for number, other in scarce.items() if other.known is first.known]
         (found,) = attend_keys(
             snapshot,
             query[np.newaxis],
             temperature=attention.temperature,
-            allowed=allowed & known,
+            allowed=allowed & first.known,
             k=1,
             tolerance=tolerance,
+            seen=attention.outlook if first.seen else None,
         )
-        alone = blend_all(snapshot, found.weights, found.rows, only=alike)
-        for name in alike:
-            del scarce[name]
-            blend, first = alone[name], blends[name]
-            share = 0.0 if first is None else first.known
-            blends[name] = None if blend is None else replace(blend, known=share)
-    return blends
+        alone = blend_all(snapshot, found.weights, found.rows, numbers=alike)
+        blends |= {
+            name: None if blend is None else replace(blend, known=first.share)
+            for name, blend in alone.items()
+        }
+        for number in alike:
+            del scarce[number]
+    return {column.name: blends[column.name] for column in snapshot.columns if not column.attribute}
 
 
 def blend_all(
@@ -368,17 +383,23 @@ def blend_all(
     weights: Weights,
     rows: NDArray[np.int64] | None = None,
     *,
-    only: Collection[str] | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> dict[str, Blend | None]:
-    """Blend every column of values, or only some, under the weights of some rows, or of all."""
-    arrays = snapshot.arrays if rows is None else snapshot.values_at(rows)
+    """Blend every column of values, or those of some numbers, under weights of rows, or of all."""
+    columns = range(len(snapshot.columns)) if numbers is None else numbers
+    wanted = [number for number in columns if not snapshot.columns[number].attribute]
+    if rows is None:
+        arrays = [snapshot.arrays[number] for number in wanted]
+    else:
+        arrays = snapshot.values_at(rows, wanted)
     orders = snapshot.orders if rows is None else {}
     weights = weights.astype(np.float64, copy=False)  # once for all columns
-    return {
-        column.name: blend_column(column, array, weights, table, order=orders.get(column.name))
-        for column, array, table in zip(snapshot.columns, arrays, snapshot.labels, strict=True)
-        if not column.attribute and (only is None or column.name in only)
-    }
+    blends = {}
+    for number, array in zip(wanted, arrays, strict=True):
+        column, table = snapshot.columns[number], snapshot.labels[number]
+        order = orders.get(column.name)
+        blends[column.name] = blend_column(column, array, weights, table, order=order)
+    return blends
 
 
 def weights_of(snapshot: Snapshot, given: Mapping[Place, float]) -> NDArray[np.float64]:

@@ -36,7 +36,7 @@ The random number comes from the query, so the same question gets the same answe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import numpy as np
@@ -50,10 +50,12 @@ Numbers = NDArray[np.int64]
 
 DEEP = 6.0  # standard deviations above its middle, a cell still holds a key or two
 LEAST_LOOKED_AT = 2.0  # times as many keys as are wanted
+THIN = 0.1  # of a cell's keys are allowed: looking at the codes of all costs more than those
 HALVINGS = 8  # of the scores that a bar may lie at: to within a hundredth
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
 BLIND_SHARE = 0.1  # of the draws from cells go by the number of keys alone
 FORETOLD = 0.8  # of the unevenness that comes: `mass` is reckoned high
+MOST_DOUBT = 2.0  # of what a code says of exp(score / τ): the variance of its logarithm
 FEW = 50.0  # F in equation (3)
 FAR_BELOW = -3.0  # standard deviations, where the normal curve's asymptote is near enough
 
@@ -77,11 +79,13 @@ class Outlook:
     query: Rows  # (d,)
     temperature: float
     standing: Numbers | None  # the allowed rows, where some are not
-    near: Numbers  # allowed rows whose codes score best, best first
+    near: Numbers  # allowed rows of thin cells, then those whose codes score best, best first
     head_scores: Rows  # of the first of them: all of these are taken
-    edge_hopes: Floats  # exp(score / τ) that the others' codes lead to expect, against the bar's
+    edge: Floats  # scores that the codes of the others lead to expect, from the bar up
+    stray: float  # standard deviation of scores from what codes lead to expect
     bar: float  # the score below which keys are left to the cells
-    sizes: Numbers  # (c,) allowed rows of each cell
+    firsts: Numbers  # (c,) where the allowed rows of each cell begin
+    sizes: Numbers  # (c,) how many they are; none where all of them are taken
     hopes: Floats  # (c,) √E[exp(2 (s - bar) / τ); s < bar] of each of them
 
     @classmethod
@@ -110,18 +114,23 @@ class Outlook:
         middles = (sketch.means @ query).astype(np.float64)
         spreads = np.sqrt(np.maximum(query @ sketch.scatter @ query * sketch.strays, 1e-12))
         cells = _cells_near(sizes, middles, spreads, coded)
+        few = np.empty(0, np.int64)
+        if standing is not None:
+            cells, thin = _thin_apart(cells, sizes, sketch.starts, coded)
+            few = standing[_runs(bounds[thin], sizes[thin])]
+            sizes[thin] = 0
         share = sizes[cells].sum() / np.diff(sketch.starts)[cells].sum()
         if coded > share * farthest * len(sketch):
             return None
         guesses, near = sketch.codes.best(query, math.ceil(coded / share), cells)
         if allowed is not None:
             guesses, near = guesses[allowed[near]], near[allowed[near]]
-        head_scores = keys.scores_at(near[:taken], query[np.newaxis])[0]
+        near = np.concatenate([few, near])
+        head_scores = keys.scores_at(near[: len(few) + taken], query[np.newaxis])[0]
         half = taken // 2  # codes tell low of what is near: by how much, and how surely?
-        off = head_scores[half:] - guesses[half:taken]
+        off = head_scores[len(few) + half :] - guesses[half:taken]
         lift, stray = (float(off.mean()), float(off.std())) if len(off) else (0.0, 0.0)
         bar = float(guesses[-1]) + lift if len(guesses) else 1.0
-        edge = guesses[taken:].astype(np.float64) + lift - bar
         return cls(
             sketch,
             keys,
@@ -130,10 +139,26 @@ class Outlook:
             standing,
             near,
             head_scores,
-            np.exp(edge / max(temperature, stray)),
+            guesses[taken:].astype(np.float64) + lift - bar,
+            stray,
             bar,
+            bounds[:-1],
             sizes,
             np.exp(_log_hopes(middles - bar, spreads, temperature)),
+        )
+
+    def under(self, allowed: NDArray[np.bool_], standing: Numbers) -> Outlook:
+        """Look at fewer allowed rows, without looking for those that are near: the bar stays."""
+        bounds = np.searchsorted(standing, self.sketch.starts)
+        taken, kept = len(self.head_scores), allowed[self.near]
+        return replace(
+            self,
+            standing=standing,
+            near=self.near[kept],
+            head_scores=self.head_scores[kept[:taken]],
+            edge=self.edge[kept[taken:]],
+            firsts=bounds[:-1],
+            sizes=np.where(self.sizes > 0, np.diff(bounds), 0),
         )
 
     def sample(self, shares: tuple[Floats, Floats]) -> Sample:
@@ -170,17 +195,22 @@ class Outlook:
     def unevenness(self, shares: tuple[Floats, Floats]) -> float:
         """Foretell √Σ (1 - π) w² of the weights that draws by these ``shares`` will have."""
         chances, draws = shares
-        edge = ((1 / np.maximum(chances, 1e-300) - 1) * self.edge_hopes**2).sum()
-        head = np.exp((self.head_scores.astype(np.float64) - self.bar) / self.temperature).sum()
-        mass = head + self.edge_hopes.sum() + self.sizes @ self.hopes
-        return float(np.sqrt(edge + self._far_squares(draws)) / mass) / FORETOLD
+        tau, doubt = self.temperature, min((self.stray / self.temperature) ** 2, MOST_DOUBT)
+        peak = float(self.head_scores.max(initial=self.bar))
+        head = np.exp((self.head_scores.astype(np.float64) - peak) / tau).sum()
+        edge = np.exp((self.edge + self.bar - peak) / tau)  # in logarithms a normal number
+        far = self.sizes @ self.hopes * math.exp((self.bar - peak) / tau)
+        mass = max(float(head + edge.sum() * math.exp(doubt / 2) + far), 1e-300)
+        lost = float((1 / np.maximum(chances, 1e-300) - 1) @ edge**2) * math.exp(2 * doubt)
+        return math.sqrt(lost + self._expected_variance(draws, peak)) / mass / FORETOLD
 
     def shares(self, drawn: int) -> tuple[Floats, Floats]:
         """Give π of each key at the edge, and the draws wanted of each cell."""
-        edge_mass, cell_mass = self.edge_hopes.sum(), self.sizes * self.hopes
+        hopes = np.exp(self.edge / max(self.temperature, self.stray))
+        edge_mass, cell_mass = hopes.sum(), self.sizes * self.hopes
         share = float(edge_mass / max(edge_mass + cell_mass.sum(), 1e-300))
         at_edge = drawn * min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
-        chances = _shared(self.edge_hopes, at_edge, np.ones(len(self.edge_hopes)))
+        chances = _shared(hopes, at_edge, np.ones(len(hopes)))
         by_hope = cell_mass / max(float(cell_mass.sum()), 1e-300)
         by_size = self.sizes / max(int(self.sizes.sum()), 1)
         weights = (1 - BLIND_SHARE) * by_hope + BLIND_SHARE * by_size
@@ -195,7 +225,7 @@ class Outlook:
         turn = np.arange(len(cells)) - np.searchsorted(cells, cells)
         offsets = (rng.random(len(sizes)) * sizes).astype(np.int64)
         inside = (offsets[cells] + turn) % sizes[cells]
-        places = (np.cumsum(sizes) - sizes)[cells] + inside
+        places = self.firsts[cells] + inside
         counts = sizes[cells] / draws[cells]
         return (places if self.standing is None else self.standing[places]), counts
 
@@ -224,6 +254,22 @@ def _cells_near(sizes: Numbers, middles: Floats, spreads: Floats, count: int) ->
     order = np.argsort(-places)[: np.count_nonzero(sizes)]
     enough = int(np.searchsorted(np.cumsum(sizes[order]), LEAST_LOOKED_AT * count)) + 1
     return order[: max(enough, np.count_nonzero(places > -DEEP))]
+
+
+def _thin_apart(
+    cells: Numbers, sizes: Numbers, starts: Numbers, most: int
+) -> tuple[Numbers, Numbers]:
+    """Part cells from thin ones, of which only so many that ``most`` allowed rows are in them."""
+    thin = sizes[cells] < THIN * np.diff(starts)[cells]
+    thin &= np.cumsum(np.where(thin, sizes[cells], 0)) <= most
+    return (cells, cells[:0]) if thin.all() else (cells[~thin], cells[thin])
+
+
+def _runs(firsts: Numbers, sizes: Numbers) -> Numbers:
+    """Number the places of some runs, one run after the other."""
+    places = np.repeat(firsts - (np.cumsum(sizes) - sizes), sizes)
+    places += np.arange(len(places))
+    return places
 
 
 def _log_hopes(middles: Floats, spreads: Floats, temperature: float) -> Floats:

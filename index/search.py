@@ -36,11 +36,11 @@ STANDARD_ERRORS = 2.35  # the same of the mass, which few keys may carry
 ROUNDING = 2e-7  # of a float32 cosine, of which any weight may be off by 1 / τ
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 SHARE_DRAWN_FROM = 0.25  # of a sketched block must be allowed, or scanning is as fast
-CODED, TAKEN, DRAWN = 8192, 1024, 7168  # keys seen by codes, scored, drawn at least
+CODED, TAKEN, DRAWN = 8192, 1024, 7168  # keys seen by codes, scored, and first thought to draw
 FARTHEST = 0.4  # of a block's codes are ranked, or scanning is as fast
 FEWEST_TAKEN = 0.25  # of the keys to take suffice, where a mask hides the others
-LEAST_DRAWN = 0.25  # of these, however much is tolerated: fewer cannot tell their own error
-HEADROOM = 1.2  # more draws than a tolerance asks for: the next estimate may be unluckier
+LEAST_DRAWN = 0.4  # of these, however few would do: fewer cannot tell their own error
+HEADROOM = 1.4  # more draws than a tolerance asks for: the next estimate may be unluckier
 LEAST_STEP, GREATEST_STEP = 1.25, 16.0  # times as many draws as before
 
 
@@ -57,6 +57,7 @@ class Attention:
     counts: NDArray[np.float64] | None = None  # (m,) how many keys each stands for; None: itself
     coverage: float = 1.0  # share of the mass computed key by key
     error: float = 0.0  # total variation from exact attention, at 95 %
+    outlook: Outlook | None = None  # from which the keys were drawn, if they were
 
     @cached_property
     def weights(self) -> NDArray[np.floating]:
@@ -104,6 +105,7 @@ def attend_keys(
     allowed: Mask,
     k: int,
     tolerance: float = 0.0,
+    seen: Outlook | None = None,
 ) -> list[Attention]:
     """Attend from (q, d) unit queries to the allowed rows of a snapshot.
 
@@ -120,6 +122,8 @@ def attend_keys(
         Wanted total variation error of the weights, and wanted error of a blended number over
         its standard deviation, both at 95 %. At 0, and where it is as cheap, every key is
         scored and the error is 0.
+    seen : Outlook, optional
+        What one query saw at this τ, where more rows were allowed.
     """
     keys = len(snapshot) if allowed is snapshot.alive else int(np.count_nonzero(allowed))
     if keys * RANDOM_ACCESS < len(allowed):
@@ -127,7 +131,7 @@ def attend_keys(
     if not tolerance or snapshot.sketch is None or callable(temperature):
         return _attend_all(snapshot, queries, temperature, allowed, keys, k)
     part = _Part.of(snapshot, snapshot.sketch, allowed, keys)
-    found = [_attend_some(snapshot, part, q, temperature, k, tolerance) for q in queries]
+    found = [_attend_some(snapshot, part, q, temperature, k, tolerance, seen) for q in queries]
     left = [number for number, attention in enumerate(found) if attention is None]
     if left:
         exact = _attend_all(snapshot, queries[left], temperature, allowed, keys, k)
@@ -255,24 +259,31 @@ class _Fresh:
 
 
 def _attend_some(
-    snapshot: Snapshot, part: _Part, query: Rows, tau: float, k: int, tolerance: float
+    snapshot: Snapshot,
+    part: _Part,
+    query: Rows,
+    tau: float,
+    k: int,
+    tolerance: float,
+    seen: Outlook | None,
 ) -> Attention | None:
     """Attend to a sample, as large as the tolerance asks for; None where a scan is cheaper."""
     if part.share < SHARE_DRAWN_FROM:
         return None
     taken = max(TAKEN, round(2 * k / FEWEST_TAKEN))
-    outlook = _outlook(snapshot, part, query, tau, taken)
+    if seen is not None and part.masked is not None and part.standing is not None:
+        outlook: Outlook | None = seen.under(part.masked, part.standing)
+    else:
+        outlook = _outlook(snapshot, part, query, tau, taken)
     if outlook is None:
         return None
-    least = round(DRAWN * min(max((TOLERANCE / tolerance) ** 2, LEAST_DRAWN), 1.0))
-    drawn, shares = least, outlook.shares(least)
-    hoped = (NORMAL * outlook.unevenness(shares) / tolerance) ** 2 * HEADROOM
-    if hoped > 1:
-        drawn = round(least * min(hoped, GREATEST_STEP))
-        shares = outlook.shares(drawn)
+    unevenness = outlook.unevenness(outlook.shares(DRAWN))
+    wanted = (NORMAL * unevenness / tolerance) ** 2 * HEADROOM
+    drawn = round(DRAWN * min(max(wanted, LEAST_DRAWN), GREATEST_STEP))
+    shares = outlook.shares(drawn)
     fresh = _attend_fresh(snapshot, part, query, tau, k)
     while RANDOM_ACCESS * (taken + drawn) < part.of_block:
-        attention = _joined(part, outlook.sample(shares), fresh, tau, k)
+        attention = _joined(part, outlook, outlook.sample(shares), fresh, tau, k)
         short = max(attention.error, NORMAL * attention.unevenness()) / tolerance
         if short <= 1:
             return attention
@@ -320,7 +331,9 @@ def _attend_fresh(
     return _Fresh(state, scores[0, mask], after[mask])
 
 
-def _joined(part: _Part, sample: Sample, fresh: _Fresh | None, tau: float, k: int) -> Attention:
+def _joined(
+    part: _Part, outlook: Outlook, sample: Sample, fresh: _Fresh | None, tau: float, k: int
+) -> Attention:
     """Merge the sample's state and that of the fresh rows, and say how far off they may be."""
     scores, rows, counts = sample.scores, sample.rows, sample.counts
     state = attend(scores[np.newaxis], temperature=tau, counts=counts, k=k)
@@ -331,7 +344,7 @@ def _joined(part: _Part, sample: Sample, fresh: _Fresh | None, tau: float, k: in
         scores = np.concatenate([scores, fresh.scores])
         rows = np.concatenate([rows, fresh.rows])
         counts = np.concatenate([counts, np.ones(len(fresh.scores))])
-    found = Attention(tau, part.keys, scores, state, rows=rows, counts=counts)
+    found = Attention(tau, part.keys, scores, state, rows=rows, counts=counts, outlook=outlook)
     coverage = min(float((found.weights / counts).sum()), 1.0)
     off = sample.mass_error * np.exp(own_peak - float(state.peak[0])) / float(state.mass[0])
     error = (STANDARD_ERRORS * off + part.rounding / tau) * coverage

@@ -174,14 +174,20 @@ class Snapshot:
             if len(mine := np.flatnonzero(of_block == number))
         ]
 
-    def values_at(self, rows: NDArray[np.int64]) -> list[Array]:
-        """Give each column's values of some rows, without joining the blocks' arrays."""
+    def values_at(
+        self, rows: NDArray[np.int64], numbers: Iterable[int] | None = None
+    ) -> list[Array]:
+        """Give the values of some rows in every column, or in those of some numbers.
+
+        The blocks' arrays are not joined for it.
+        """
+        wanted = range(len(self.columns)) if numbers is None else numbers
         if len(self.blocks) == 1:
-            return [array.take(rows, axis=0) for array in self.blocks[0].columns]
+            return [self.blocks[0].columns[number].take(rows, axis=0) for number in wanted]
         parts = self.by_block(rows)
         found: list[Array] = []
-        for number, (column, table) in enumerate(zip(self.columns, self.labels, strict=True)):
-            empty = pack(column, [], table)
+        for number in wanted:
+            empty = pack(self.columns[number], [], self.labels[number])
             values = np.empty((len(rows), *empty.shape[1:]), empty.dtype)
             for block, mine, own in parts:
                 values[mine] = block.columns[number].take(own, axis=0)
@@ -190,8 +196,16 @@ class Snapshot:
 
     @cached_property
     def known(self) -> tuple[NDArray[np.bool_] | None, ...]:
-        """Which rows have a value, by column; None where all have."""
-        return tuple(self._known(number) for number in range(len(self.columns)))
+        """Which rows have a value, by column; None where all have.
+
+        Columns with the same gaps have the very same mask.
+        """
+        masks: list[NDArray[np.bool_] | None] = []
+        for number in range(len(self.columns)):
+            mask = self._known(number)
+            alike = (m for m in masks if m is not None and mask is not None and (m == mask).all())
+            masks.append(next(alike, mask))
+        return tuple(masks)
 
     def _known(self, column: int) -> NDArray[np.bool_] | None:
         parts = [block.known[column] for block in self.blocks]

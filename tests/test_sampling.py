@@ -57,6 +57,28 @@ def truth(rows: np.ndarray, query: np.ndarray, tau: float) -> tuple[np.ndarray, 
     return np.exp((scores - scores.max()) / tau), float(scores.max())
 
 
+def by_meaning(rows: np.ndarray, sketch: Sketch) -> np.ndarray:
+    """A mask that goes with meaning: all rows of half of the cells, one in thirty of the others."""
+    rng = np.random.default_rng(4)
+    cell = np.repeat(np.arange(len(sketch.means)), np.diff(sketch.starts))
+    return (cell % 2 == 0) | (rng.random(len(rows)) < 1 / 30)
+
+
+def is_right_on_average(
+    samples: list[Sample], rows: np.ndarray, queries: np.ndarray, tau: float
+) -> None:
+    """The samples stand for ``rows``: no bias, and two standard errors cover what they are off."""
+    off, covered = [], 0
+    for sample, query in zip(samples, queries, strict=True):
+        exps, best = truth(rows, query, tau)
+        terms = sample.counts * np.exp((sample.scores.astype(float) - best) / tau)
+        off.append(terms.sum() / exps.sum() - 1)
+        spread = sample.mass_error * np.exp((sample.scores.max() - best) / tau)
+        covered += abs(terms.sum() - exps.sum()) <= 2 * spread
+    assert abs(np.mean(off)) < 4 * np.std(off) / np.sqrt(len(off))
+    assert covered / len(queries) > 0.91
+
+
 def test_the_order_is_a_permutation_and_cells_are_runs_of_rows_near_their_mean(sketched):
     rows = gathered_rows(N, 0)
     order, sketch = build_sketch(rows)
@@ -144,18 +166,44 @@ def test_the_same_question_draws_the_same_keys(sketched, queries):
 def test_only_allowed_keys_are_drawn_and_they_stand_for_the_allowed(sketched, queries, share):
     rows, sketch = sketched
     allowed = np.random.default_rng(2).random(N) < share
-    off, covered = [], 0
-    for query in queries:
-        sample = draw_sample(sketch, rows, query, 0.1, allowed)
-        exps, best = truth(rows[allowed], query, 0.1)
-        terms = sample.counts * np.exp((sample.scores.astype(float) - best) / 0.1)
-        off.append(terms.sum() / exps.sum() - 1)
-        spread = sample.mass_error * np.exp((sample.scores.max() - best) / 0.1)
-        covered += abs(terms.sum() - exps.sum()) <= 2 * spread
-        assert allowed[sample.rows].all()
+    samples = [draw_sample(sketch, rows, query, 0.1, allowed) for query in queries]
 
-    assert abs(np.mean(off)) < 4 * np.std(off) / np.sqrt(len(off))
-    assert covered / len(queries) > 0.91
+    is_right_on_average(samples, rows[allowed], queries, 0.1)
+    assert all(allowed[sample.rows].all() for sample in samples)
+
+
+@pytest.mark.parametrize("tau", [0.1, 0.3])
+def test_the_few_allowed_keys_of_a_cell_are_all_taken(sketched, queries, tau):
+    rows, sketch = sketched
+    allowed = by_meaning(rows, sketch)
+    cell = np.repeat(np.arange(len(sketch.means)), np.diff(sketch.starts))
+    samples = [draw_sample(sketch, rows, query, tau, allowed) for query in queries]
+
+    is_right_on_average(samples, rows[allowed], queries, tau)
+    for sample in samples:
+        assert allowed[sample.rows].all()
+        assert len(set(sample.rows.tolist())) == len(sample.rows)
+        # Codes are looked at in no thin cell: what is known of one is its keys themselves.
+        assert (sample.counts[cell[sample.rows] % 2 == 1] == 1).mean() > 0.9
+
+
+@pytest.mark.parametrize("mask", ["scattered", "by meaning"])
+def test_an_outlook_narrowed_stands_for_the_fewer_that_are_allowed(sketched, queries, mask):
+    rows, sketch = sketched
+    wide = np.random.default_rng(5).random(N) < 0.9
+    narrow = np.random.default_rng(6).random(N) < 0.4
+    narrow = wide & (narrow if mask == "scattered" else by_meaning(rows, sketch))
+    samples = []
+    for query in queries:
+        outlook = Outlook.of(
+            sketch, VectorBlock(rows), query, temperature=0.2,
+            taken=TAKEN, coded=CODED, allowed=wide, standing=np.flatnonzero(wide),
+        )  # fmt: skip
+        narrowed = outlook.under(narrow, np.flatnonzero(narrow))
+        samples.append(narrowed.sample(narrowed.shares(2 * DRAWN)))
+        assert narrow[samples[-1].rows].all()
+
+    is_right_on_average(samples, rows[narrow], queries, 0.2)
 
 
 def test_drawing_every_key_is_exact(sketched, queries):
@@ -172,6 +220,10 @@ def test_extreme_temperatures_give_numbers(sketched, queries):
         sample = draw_sample(sketch, rows, queries[0], tau)
 
         assert np.isfinite(sample.counts).all() and np.isfinite(sample.mass_error)
+        outlook = Outlook.of(
+            sketch, VectorBlock(rows), queries[0], temperature=tau, taken=TAKEN, coded=CODED
+        )
+        assert np.isfinite(outlook.unevenness(outlook.shares(DRAWN)))
         if tau > 1:
             assert sample.counts.sum() == pytest.approx(N, rel=0.1)
 
@@ -221,16 +273,17 @@ def test_codes_tell_the_scores_of_their_own_rows(sketched, queries):
         assert true.mean() > np.percentile(others, 95)
 
 
-def test_the_unevenness_is_foretold(sketched, queries):
+@pytest.mark.parametrize("tau", [0.03, 0.1, 0.3])
+def test_the_unevenness_is_foretold(sketched, queries, tau):
     rows, sketch = sketched
     ratio = []
     for query in queries[:100]:
         outlook = Outlook.of(
-            sketch, VectorBlock(rows), query, temperature=0.1, taken=TAKEN, coded=CODED
+            sketch, VectorBlock(rows), query, temperature=tau, taken=TAKEN, coded=CODED
         )
         shares = outlook.shares(DRAWN)
         sample = outlook.sample(shares)
-        exps = np.exp((sample.scores.astype(float) - sample.scores.max()) / 0.1)
+        exps = np.exp((sample.scores.astype(float) - sample.scores.max()) / tau)
         weights = sample.counts * exps / (sample.counts * exps).sum()
         found = np.sqrt(((1 - 1 / sample.counts) * weights**2).sum())
         ratio.append(outlook.unevenness(shares) / found)
