@@ -120,6 +120,13 @@ def parse_tolerance(value: object) -> float:
     return number
 
 
+def new_settings(temperature: object, tolerance: object, precision: object) -> dict[str, Any]:
+    """Read all settings of a new dataset, as ``parse_settings`` does."""
+    return parse_settings(
+        {"temperature": temperature, "tolerance": tolerance, "precision": precision}
+    )
+
+
 def parse_settings(given: Mapping[str, object]) -> dict[str, Any]:
     """Read a dataset's settings by name, as the store keeps them; a tolerance of None too.
 

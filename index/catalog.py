@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from index import generation
-from index.answers import Column, LoadReport
+from index.answering import new_settings
+from index.answers import Column, LoadReport, Precision
 from index.embedding import Embedding
 from index.encoders import check_spec, open_encoder
 from index.errors import DatasetExists, Fault, InvalidRequest, UnknownDataset
@@ -20,7 +21,7 @@ from index.pace import Report
 from index.snapshot import Snapshot
 from index.softdict import SoftDict, load_report
 from index.store import Store
-from index.temperature import Temperature, parse_temperature
+from index.temperature import Temperature
 from index.values import check_columns
 from index.writing import prepare
 
@@ -95,27 +96,31 @@ class Catalog(Mapping[str, SoftDict]):
         key_column: str = "key",
         encoder: str = "builtin",
         temperature: float | str | Temperature = "auto",
+        tolerance: float | None = None,
+        precision: Precision = "full",
     ) -> SoftDict:
         """Add an empty dataset. Without columns it takes them from its first entries.
+
+        The settings are those of ``SoftDict.configure``.
 
         Raises
         ------
         DatasetExists
             If the name is taken.
         InvalidRequest
-            If the name, the columns, the encoder or the temperature will not do.
+            If the name, the columns, the encoder or a setting will not do.
         """
         check_name(name)
         check_spec(encoder)
         check_columns(columns)
-        setting = parse_temperature(temperature)
+        settings = new_settings(temperature, tolerance, precision)
         with self._changing:
             record = self._store.create(
                 name,
                 key_column=key_column,
                 columns=columns,
                 encoder=encoder,
-                temperature=str(setting),
+                **settings,
             )
             self._publish(SoftDict.stored(self._store, record))
             return self._datasets[name]
@@ -130,14 +135,17 @@ class Catalog(Mapping[str, SoftDict]):
         if_exists: IfExists = "error",
         encoder: str = "builtin",
         temperature: float | str | Temperature = "auto",
+        tolerance: float | None = None,
+        precision: Precision = "full",
         dry_run: bool = False,
         progress: Report | None = None,
     ) -> LoadReport:
         """Make a dataset of a file (a path, bytes or a stream): all of it, or nothing.
 
-        ``if_exists="append"`` puts the rows into the dataset of that name instead, and
-        ``"replace"`` changes the old dataset for the new one at once. A dry run reads
-        and types everything and writes nothing.
+        ``if_exists="append"`` puts the rows into the dataset of that name instead, with the
+        encoder and the settings it has, and ``"replace"`` changes the old dataset for the new
+        one at once. The settings are those of ``SoftDict.configure``. A dry run reads and types
+        everything and writes nothing.
 
         Raises
         ------
@@ -150,7 +158,7 @@ class Catalog(Mapping[str, SoftDict]):
         """
         check_name(name)
         check_spec(encoder)
-        setting = parse_temperature(temperature)
+        settings = new_settings(temperature, tolerance, precision)
         if if_exists not in ("error", "replace", "append"):
             raise InvalidRequest(Fault("if_exists", "write error, replace or append"))
         if if_exists == "error" and name in self:
@@ -182,7 +190,7 @@ class Catalog(Mapping[str, SoftDict]):
                         key_column=table.key_column,
                         columns=table.columns,
                         encoder=encoder,
-                        temperature=str(setting),
+                        **settings,
                     )
                     dataset = SoftDict.stored(store, record)
                     dataset.apply(empty, changes, progress=progress)

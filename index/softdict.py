@@ -25,6 +25,7 @@ from index.answering import (
     attended_weights,
     bare,
     named_values,
+    new_settings,
     parse_question,
     parse_settings,
     parted,
@@ -39,6 +40,7 @@ from index.answers import (
     Entry,
     LoadReport,
     Mode,
+    Precision,
     Progress,
     Value,
 )
@@ -70,7 +72,7 @@ from index.rebuilding import Rebuilder, is_due, laid_on, sketched_block
 from index.sketch import Cancelled
 from index.snapshot import BLOCK, Place, Snapshot
 from index.store import Record, Store, StoredEntry
-from index.temperature import Temperature, parse_temperature
+from index.temperature import Temperature
 from index.values import check_columns
 from index.vectors import VectorBlock, half_is_fast
 from index.writing import Changes, Row, prepare
@@ -93,6 +95,8 @@ class SoftDict(MutableMapping[str, Any]):
         ``builtin``, ``st:NAME``, ``random``, ``circle``, or an encoder of yours.
     temperature : float or str
         A number in units of cosine, ``auto``, ``sqrt_d`` or ``effective_keys:N``.
+    tolerance, precision
+        As for ``configure``.
     """
 
     def __init__(
@@ -102,17 +106,17 @@ class SoftDict(MutableMapping[str, Any]):
         columns: Sequence[Column] = (),
         encoder: str | Encoder = "builtin",
         temperature: float | str | Temperature = "auto",
+        tolerance: float | None = None,
+        precision: Precision = "full",
         name: str = "dictionary",
     ) -> None:
         spec = encoder if isinstance(encoder, str) else encoder.identity
         if isinstance(encoder, str):
             check_spec(encoder)
-        setting = str(parse_temperature(temperature))
+        settings = new_settings(temperature, tolerance, precision)
         check_columns(columns)
         store = Store(None)
-        record = store.create(
-            name, key_column="key", columns=columns, encoder=spec, temperature=setting
-        )
+        record = store.create(name, key_column="key", columns=columns, encoder=spec, **settings)
         self._attach(store, record, None if isinstance(encoder, str) else open_encoder(encoder))
         self.update(entries)
 
@@ -131,10 +135,12 @@ class SoftDict(MutableMapping[str, Any]):
         name: str = "dictionary",
         encoder: str = "builtin",
         temperature: float | str | Temperature = "auto",
+        tolerance: float | None = None,
+        precision: Precision = "full",
     ) -> SoftDict:
         """Open the durable dictionary ``name`` in the folder ``path``, new if need be.
 
-        ``encoder`` and ``temperature`` are for a new one. Close it, or use it in a
+        ``encoder`` and the settings are for a new one. Close it, or use it in a
         ``with`` statement: a folder has one writer at a time.
 
         Raises
@@ -146,7 +152,7 @@ class SoftDict(MutableMapping[str, Any]):
         """
         check_name(name)
         check_spec(encoder)
-        setting = str(parse_temperature(temperature))
+        settings = new_settings(temperature, tolerance, precision)
         store = Store(Path(path))
         try:
             generation.tidy(Path(path), [record.id for record in store.records()])
@@ -154,9 +160,7 @@ class SoftDict(MutableMapping[str, Any]):
             record = (
                 found[0]
                 if found
-                else store.create(
-                    name, key_column="key", columns=(), encoder=encoder, temperature=setting
-                )
+                else store.create(name, key_column="key", columns=(), encoder=encoder, **settings)
             )
         except BaseException:
             store.close()

@@ -314,15 +314,17 @@ class Store:
         columns: Sequence[Column],
         encoder: str,
         temperature: str,
+        tolerance: float | None,
+        precision: Precision,
     ) -> Record:
         """Add an empty dataset."""
         now = time.time()
         with self.transaction():
             try:
                 cursor = self._connection.execute(
-                    "INSERT INTO datasets (name, key_column, encoder, temperature, created,"
-                    " modified) VALUES (?, ?, ?, ?, ?, ?)",
-                    (name, key_column, encoder, temperature, now, now),
+                    "INSERT INTO datasets (name, key_column, encoder, temperature, tolerance,"
+                    " precision, created, modified) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (name, key_column, encoder, temperature, tolerance, precision, now, now),
                 )
             except sqlite3.IntegrityError as fault:
                 raise DatasetExists(name) from fault

@@ -42,6 +42,9 @@ temperature_option = click.option(
 tolerance_option = click.option(
     "--tolerance", help="How far weights may be from exact, such as 0.03; 0 scores every key."
 )
+precision_option = click.option(
+    "--precision", help="full, or half: 16 bits a component for large datasets."
+)
 as_of_option = click.option("--as-of", help="Only the first N entries, or those there by a time.")
 where_option = click.option(
     "--where", metavar="CONDITION", help='Only entries of which it holds: price >= 5 and tag = "a".'
@@ -130,6 +133,8 @@ def serve(**flags: Any) -> None:
     show_default=True,
 )
 @temperature_option
+@tolerance_option
+@precision_option
 @click.option("--dry-run", is_flag=True, help="Say what would be loaded, and write nothing.")
 @_flags("home", "encoder", "max_rows", "max_key")
 @as_json
@@ -138,6 +143,8 @@ def load(
     name: str,
     columns: tuple[str, ...],
     temperature: str | None,
+    tolerance: Any,
+    precision: Any,
     if_exists: Any,
     dry_run: bool,
     as_json: bool,
@@ -163,6 +170,8 @@ def load(
                 if_exists=if_exists,
                 encoder=settings.encoder,
                 temperature=temperature or "auto",
+                tolerance=tolerance,
+                precision=precision or "full",
                 dry_run=dry_run,
                 progress=line,
             )
@@ -300,7 +309,7 @@ def reencode(name: str, encoder: str | None, home: str | None, as_json: bool) ->
 @click.argument("name")
 @temperature_option
 @click.option("--tolerance", help="A number from 0 to below 1, or default.")
-@click.option("--precision", help="full, or half: 16 bits a component for large datasets.")
+@precision_option
 @home_option
 @as_json
 def configure(name: str, home: str | None, as_json: bool, **given: str | None) -> None:

@@ -150,6 +150,16 @@ Tolerance = Annotated[
         "the dataset's own setting if left out",
     ),
 ]
+StandingTolerance = Annotated[
+    Tolerance, Field(description="as in a question; null is the default one")
+]
+StandingPrecision = Annotated[
+    Precision,
+    Field(
+        description="bits a component of a large dataset's vectors in memory: 32 (full) or 16 "
+        "(half), which every answer's error counts in"
+    ),
+]
 AsOf = Annotated[
     int | str | None,
     BeforeValidator(_as_of),
@@ -253,14 +263,8 @@ class SettingsBody(In):
     model_config = ConfigDict(json_schema_extra=_nothing_by_default)
 
     temperature: TemperatureText = "auto"
-    tolerance: Tolerance = Field(
-        default=None, description="as in a question; null is the default one"
-    )
-    precision: Precision = Field(
-        default="full",
-        description="bits a component of a large dataset's vectors in memory: 32 (full) or 16 "
-        "(half), which every answer's error counts in",
-    )
+    tolerance: StandingTolerance = None
+    precision: StandingPrecision = "full"
 
     @model_validator(mode="after")
     def _some(self) -> SettingsBody:
@@ -415,6 +419,8 @@ class LoadQuery(In):
         default=None, description="encoder of the keys: builtin, random:SEED, circle"
     )
     temperature: TemperatureText = "auto"
+    tolerance: StandingTolerance = None
+    precision: StandingPrecision = "full"
     dry_run: bool = Field(default=False, description="read and infer everything, and write nothing")
     wait: bool | None = Field(
         default=None, description="1 answers when the load is done, 0 at once with a job"

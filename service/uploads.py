@@ -142,6 +142,8 @@ def _work(order: Order, state: Runtime) -> Work:
         if_exists=query.if_exists,
         encoder=query.encoder or settings.encoder,
         temperature=query.temperature,
+        tolerance=query.tolerance,
+        precision=query.precision,
         dry_run=query.dry_run,
         progress=progress,
     )

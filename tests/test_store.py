@@ -278,7 +278,13 @@ def test_a_database_of_the_first_schema_is_brought_to_this_one(tmp_path: Path) -
 def test_what_changed_since_a_version_can_be_asked_for(tmp_path: Path) -> None:
     with closing(Store(tmp_path)) as store:
         dataset = store.create(
-            "d", key_column="key", columns=(), encoder="random", temperature="1"
+            "d",
+            key_column="key",
+            columns=(),
+            encoder="random",
+            temperature="1",
+            tolerance=None,
+            precision="full",
         ).id
         row = np.zeros(2, np.float32)
         with store.transaction():

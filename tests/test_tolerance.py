@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index import SoftDict
+from index import Catalog, SoftDict
 from index.answering import answer_softly, parse_question, parse_tolerance
 from index.answers import Answer, Column, NumberBlend, VectorBlend
 from index.encoders import open_encoder
@@ -85,6 +85,39 @@ def test_settings_are_kept(tmp_path: Path) -> None:
         assert d.describe().tolerance_in_use == TOLERANCE
 
 
+def test_a_new_dataset_takes_all_settings(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"temperature": 0.5, "tolerance": 0.2, "precision": "half"}
+    kept = {**settings, "temperature": "0.5"}
+    with Catalog.open(tmp_path / "catalog") as catalog:
+        catalog.create("made", encoder="random", **settings)
+        catalog.load("loaded", b"key,value\na,1\n", encoder="random", **settings)
+        catalog.load("loaded", b"key,value\nb,2\n", if_exists="append", tolerance=0.9)
+    with Catalog.open(tmp_path / "catalog") as catalog:
+        made = [catalog[name].describe() for name in ("made", "loaded")]
+    with SoftDict.open(tmp_path / "one", encoder="random", **settings) as d:
+        made.append(d.describe())
+    with SoftDict.open(tmp_path / "one", tolerance=0.9) as d:  # for a new one only
+        made.append(d.describe())
+    made.append(SoftDict(COUNTRIES, encoder="random", **settings).describe())
+
+    assert [{name: getattr(each, name) for name in kept} for each in made] == [kept] * 5
+
+
+def test_a_new_dataset_refuses_what_configure_would(tmp_path: Path) -> None:
+    wrong: dict[str, Any] = {"tolerance": 1, "precision": "quarter"}
+    with Catalog.open(tmp_path) as catalog:
+        for make in (
+            lambda: SoftDict(encoder="random", **wrong),
+            lambda: SoftDict.open(tmp_path / "one", encoder="random", **wrong),
+            lambda: catalog.create("made", encoder="random", **wrong),
+            lambda: catalog.load("made", b"key,value\na,1\n", encoder="random", **wrong),
+        ):
+            with pytest.raises(InvalidRequest) as refused:
+                make()
+            assert {fault.where for fault in refused.value.faults} == set(wrong)
+        assert not len(catalog)
+
+
 def test_of_several_settings_all_change_or_none() -> None:
     d = SoftDict(COUNTRIES, encoder="random")
     before = d.describe()
@@ -121,7 +154,13 @@ def snapshot() -> Snapshot:
 def ask(snapshot: Snapshot, **given: Any) -> Answer:
     """Ask as SoftDict does, of a snapshot that has a sketch already."""
     record = Store(None).create(
-        "many", key_column="key", columns=snapshot.columns, encoder="random", temperature="0.05"
+        "many",
+        key_column="key",
+        columns=snapshot.columns,
+        encoder="random",
+        temperature="0.05",
+        tolerance=None,
+        precision="full",
     )
     own = given.pop("own", None)
     question = parse_question(["query"], columns=snapshot.columns, **given)

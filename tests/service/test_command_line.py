@@ -295,6 +295,10 @@ def test_a_tolerance_is_asked_with_and_set(run: Run, table: str) -> None:
     halved = run("configure", "paises", "--precision", "half")
     assert halved.stdout == "paises: temperature 0.5, tolerance 0.03 (default), half precision\n"
 
+    made = ("--if-exists", "replace", "--tolerance", "0", "--precision", "half")
+    run("load", table, "--name", "paises", *made)
+    assert "  temperature auto, tolerance 0, half precision\n" in run("datasets").stdout
+
     wrong = run("configure", "paises", "--tolerance", "low", "--temperature", "hot", "--json")
     faults = json.loads(wrong.stderr)["errors"]
     assert (wrong.returncode, {fault["where"] for fault in faults}) == (

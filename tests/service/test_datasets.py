@@ -152,6 +152,20 @@ def test_if_exists_says_what_becomes_of_the_old_one(client: CheckedClient) -> No
     assert (replaced.status_code, set(values(client, "paises"))) == (201, {"chile"})
 
 
+@pytest.mark.parametrize("how", ["form", "document"])
+def test_a_load_takes_the_settings_of_the_dataset_it_makes(make: Make, how: str) -> None:
+    client = make()
+    settings: dict[str, Any] = {"temperature": 0.5, "tolerance": 0.2, "precision": "half"}
+    if how == "form":
+        reply = client.post("/datasets", **form(CSV, name="p", **settings))
+    else:
+        reply = client.post("/datasets", json={"name": "p", "entries": {"a": 1}, **settings})
+    found = client.get("/datasets/p").get_json()
+
+    assert reply.status_code == 201, reply.text
+    assert {name: found[name] for name in settings} == {**settings, "temperature": "0.5"}
+
+
 def test_bad_rows_are_named_by_line_and_leave_nothing_behind(make: Make) -> None:
     client = make()
     csv = b"key,price\na,7\nb,cheap\nc,8\nd,dear\n"
@@ -204,6 +218,8 @@ def test_every_wrong_option_is_named_at_once(make: Make) -> None:
         "if_exists": "merge",
         "format": "xlsx",
         "temperature": "hot",
+        "tolerance": "1",
+        "precision": "quarter",
         "delimiter": ";;",
         "header": "perhaps",
     }
