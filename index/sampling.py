@@ -54,7 +54,6 @@ THIN = 0.1  # of a cell's keys are allowed: looking at the codes of all costs mo
 HALVINGS = 8  # of the scores that a bar may lie at: to within a hundredth
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
 BLIND_SHARE = 0.1  # of the draws from cells go by the number of keys alone
-FORETOLD = 0.8  # of the unevenness that comes: `mass` is reckoned high
 MOST_DOUBT = 2.0  # of what a code says of exp(score / τ): the variance of its logarithm
 FEW = 50.0  # F in equation (3)
 FAR_BELOW = -3.0  # standard deviations, where the normal curve's asymptote is near enough
@@ -87,6 +86,7 @@ class Outlook:
     firsts: Numbers  # (c,) where the allowed rows of each cell begin
     sizes: Numbers  # (c,) how many they are; none where all of them are taken
     hopes: Floats  # (c,) √E[exp(2 (s - bar) / τ); s < bar] of each of them
+    means: Floats  # (c,) E[exp((s - bar) / τ); s < bar]
 
     @classmethod
     def of(
@@ -144,7 +144,8 @@ class Outlook:
             bar,
             bounds[:-1],
             sizes,
-            np.exp(_log_hopes(middles - bar, spreads, temperature)),
+            np.exp(_log_mean_exp(middles - bar, spreads, 2 / temperature) / 2),
+            np.exp(_log_mean_exp(middles - bar, spreads, 1 / temperature)),
         )
 
     def under(self, allowed: NDArray[np.bool_], standing: Numbers) -> Outlook:
@@ -199,10 +200,10 @@ class Outlook:
         peak = float(self.head_scores.max(initial=self.bar))
         head = np.exp((self.head_scores.astype(np.float64) - peak) / tau).sum()
         edge = np.exp((self.edge + self.bar - peak) / tau)  # in logarithms a normal number
-        far = self.sizes @ self.hopes * math.exp((self.bar - peak) / tau)
+        far = self.sizes @ self.means * math.exp((self.bar - peak) / tau)
         mass = max(float(head + edge.sum() * math.exp(doubt / 2) + far), 1e-300)
         lost = float((1 / np.maximum(chances, 1e-300) - 1) @ edge**2) * math.exp(2 * doubt)
-        return math.sqrt(lost + self._expected_variance(draws, peak)) / mass / FORETOLD
+        return math.sqrt(lost + self._expected_variance(draws, peak)) / mass
 
     def shares(self, drawn: int) -> tuple[Floats, Floats]:
         """Give π of each key at the edge, and the draws wanted of each cell."""
@@ -272,10 +273,11 @@ def _runs(firsts: Numbers, sizes: Numbers) -> Numbers:
     return places
 
 
-def _log_hopes(middles: Floats, spreads: Floats, temperature: float) -> Floats:
-    """Compute log √E[exp(2 x / τ); x < 0] of normal x with these means and deviations."""
-    below = _log_normal_share((-middles - 2 * spreads**2 / temperature) / spreads)
-    return np.minimum(middles / temperature + (spreads / temperature) ** 2 + below / 2, 0.0)
+def _log_mean_exp(middles: Floats, spreads: Floats, rate: float) -> Floats:
+    """Compute log E[exp(rate x); x < 0] of normal x with these means and deviations."""
+    tilted = middles + rate * spreads**2
+    below = _log_normal_share(-tilted / spreads)
+    return np.minimum(rate * (middles + tilted) / 2 + below, 0.0)
 
 
 def _log_normal_share(x: Floats) -> Floats:
