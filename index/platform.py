@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
+from contextlib import suppress
+
+ARENA_MAX = -8  # the number that glibc's mallopt knows it by
+ARENAS = 2
 
 
 def one_openmp() -> None:
@@ -23,6 +28,18 @@ def brief_waits() -> None:
     wants. 2^20 ticks are half a millisecond.
     """
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
+
+
+def few_arenas() -> None:
+    """Have glibc keep freed memory in two places, not in eight for each core.
+
+    Threads take turns over these places, and each keeps as much as was ever used of it: 45 MB
+    after 200 searches by the service's eight. Call it before there are threads. Elsewhere than under
+    glibc nothing is done.
+    """
+    if sys.platform == "linux":
+        with suppress(AttributeError):  # musl has no such function
+            ctypes.CDLL(None).mallopt(ARENA_MAX, ARENAS)
 
 
 def no_telemetry() -> None:

@@ -11,7 +11,8 @@ to exp(ℓ) itself, so it is made from what is known of that beforehand:
 
 - Codes are looked at in the cells that may hold a key worth finding. Of the keys whose codes
   score best, the first are all taken (π = 1), and the others with π in proportion to
-  exp(code's score / τ), or more evenly where τ is finer than codes are.
+  exp(code's score / τ), or more evenly where τ is finer than codes are. Where a mask leaves few
+  keys of such a cell, these are all taken, for the codes of the others would be looked at in vain.
 - Of the rest, whose scores lie below a bar b, a cell with mean μ, where scores stray by σ,
   gets draws in proportion to n_c √E[exp(2 s / τ); s < b] of a normal s ~ (q·μ, σ²), shared
   evenly by its rows.
@@ -197,7 +198,7 @@ class Outlook:
         """Foretell √Σ (1 - π) w² of the weights that draws by these ``shares`` will have."""
         chances, draws = shares
         tau, doubt = self.temperature, min((self.stray / self.temperature) ** 2, MOST_DOUBT)
-        peak = float(self.head_scores.max(initial=self.bar))
+        peak = float(self.head_scores.max(initial=self.bar + self.edge.max(initial=0.0)))
         head = np.exp((self.head_scores.astype(np.float64) - peak) / tau).sum()
         edge = np.exp((self.edge + self.bar - peak) / tau)  # in logarithms a normal number
         far = self.sizes @ self.means * math.exp((self.bar - peak) / tau)

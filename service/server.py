@@ -21,6 +21,8 @@ from waitress.parser import HTTPRequestParser
 from waitress.server import BaseWSGIServer, create_server
 from waitress.task import ErrorTask
 
+from index.platform import few_arenas
+
 from . import __version__
 from .app import FORM_OVERHEAD, create_app
 from .errors import CannotListen
@@ -80,6 +82,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
 
     ``announce`` is told the address as soon as the port answers.
     """
+    few_arenas()
     app = create_app(settings)
     state = app.extensions["softdict"]
     try:
