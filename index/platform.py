@@ -34,8 +34,8 @@ def few_arenas() -> None:
     """Have glibc keep freed memory in two places, not in eight for each core.
 
     Threads take turns over these places, and each keeps as much as was ever used of it: 45 MB
-    after 200 searches by the service's eight. Call it before there are threads. Elsewhere than under
-    glibc nothing is done.
+    after 200 searches by the service's eight. Call it before there are threads. Elsewhere than
+    under glibc nothing is done.
     """
     if sys.platform == "linux":
         with suppress(AttributeError):  # musl has no such function
