@@ -327,15 +327,6 @@ def answer_exactly(question: Question, record: Record, snapshot: Snapshot) -> li
     return answers
 
 
-@dataclass(frozen=True)
-class _Scarce:
-    """A column that few of the keys that weigh have a value in."""
-
-    known: NDArray[np.bool_]  # (n,) rows that have one
-    share: float  # of the weight is theirs
-    seen: bool  # enough of them to see from there which others may weigh
-
-
 def blend_attention(
     snapshot: Snapshot,
     query: Rows,
@@ -350,38 +341,36 @@ def blend_attention(
     of all keys tells little of them. So they are attended to alone: among themselves their
     weights stay in proportion, whatever else there is.
     """
-    scarce: dict[int, _Scarce] = {}
-    if attention.rows is not None and attention.counts is not None:
-        limit = SCARCE * tolerance / NORMAL
-        for number, known in enumerate(snapshot.known):
-            if snapshot.columns[number].attribute or known is None:
-                continue
-            there = known[attention.rows]
-            unevenness = attention.unevenness(there)
-            if unevenness > limit:
-                share = float(attention.weights[there].sum())
-                scarce[number] = _Scarce(known, share, seen=unevenness < SEEN * limit)
-    plenty = [number for number in range(len(snapshot.columns)) if number not in scarce]
-    blends = blend_all(snapshot, attention.weights, attention.rows, numbers=plenty)
-    while scarce:
-        first = next(iter(scarce.values()))
-        alike = [number for number, other in scarce.items() if other.known is first.known]
+    if attention.rows is None or attention.counts is None:
+        return blend_all(snapshot, attention.weights, attention.rows)
+    limit = SCARCE * tolerance / NORMAL
+    plenty: list[int] = []  # columns, by number
+    alike: dict[int, tuple[NDArray[np.bool_], list[int]]] = {}  # those with one mask of gaps
+    for number, known in enumerate(snapshot.known):
+        if known is None:
+            plenty.append(number)
+        elif not snapshot.columns[number].attribute:
+            alike.setdefault(id(known), (known, []))[1].append(number)
+    blends: dict[str, Blend | None] = {}
+    for known, numbers in alike.values():
+        there = known[attention.rows]
+        unevenness = attention.unevenness(there)
+        if unevenness <= limit:
+            plenty += numbers
+            continue
         (found,) = attend_keys(
             snapshot,
             query[np.newaxis],
             temperature=attention.temperature,
-            allowed=allowed & first.known,
+            allowed=allowed & known,
             k=1,
             tolerance=tolerance,
-            seen=attention.outlook if first.seen else None,
+            seen=attention.outlook if unevenness < SEEN * limit else None,
         )
-        alone = blend_all(snapshot, found.weights, found.rows, numbers=alike)
-        blends |= {
-            name: None if blend is None else replace(blend, known=first.share)
-            for name, blend in alone.items()
-        }
-        for number in alike:
-            del scarce[number]
+        share = float(attention.weights[there].sum())
+        for name, blend in blend_all(snapshot, found.weights, found.rows, numbers=numbers).items():
+            blends[name] = None if blend is None else replace(blend, known=share)
+    blends |= blend_all(snapshot, attention.weights, attention.rows, numbers=plenty)
     return {column.name: blends[column.name] for column in snapshot.columns if not column.attribute}
 
 
