@@ -68,10 +68,10 @@ def nearest(encode: Encode, pairs: list[tuple[str, str]]) -> float:
 
 def translations(encode: Encode, dev: dict) -> dict[str, float]:
     out = {}
-    for part, name, most in (("sentences", "sentence", 700), ("words", "word", 600)):
+    for part, most in (("sentences", 700), ("words", 600), ("known words", 600)):
         for language in sorted({row[0] for row in dev[part]}):
             rows = {en: (text, en) for lang, text, en in dev[part] if lang == language}
-            out[f"{name} {language}→en"] = nearest(encode, list(rows.values())[:most])
+            out[f"{part[:-1]} {language}→en"] = nearest(encode, list(rows.values())[:most])
     return out
 
 
