@@ -12,23 +12,22 @@ def main() -> None:
     parser.add_argument("--eval", default="../shared/eval")
     parser.add_argument("--init", default="../shared/encoder", help="the encoder to start from")
     parser.add_argument("--work", default="work/encoder")
-    parser.add_argument("--minutes", default="58", help="of the first training")
+    parser.add_argument("--minutes", default="58", help="of each of two trainings")
     parser.add_argument("--out", default="data/encoder")
     a = parser.parse_args()
     w = a.work
     prepared, taught, trained = f"{w}/prepared", f"{w}/taught", f"{w}/trained/student"
-    polished, shipping, calibration = f"{w}/polished", f"{w}/shipping", f"{w}/calibration.json"
+    second, shipping, calibration = f"{w}/second", f"{w}/shipping", f"{w}/calibration.json"
     rows = ["--prepared", prepared, "--taught", taught, "--stsb", f"{a.eval}/stsb"]
-    students = ["--source", trained, f"{polished}/student"]
+    students = ["--source", trained, f"{second}/student"]
     steps = [
         ["prepare", "--corpus", a.corpus, "--out", prepared],
         ["teach", "--prepared", prepared, "--out", taught],
         ["vocabulary", "--prepared", prepared, "--init", a.init, "--out", f"{w}/start"],
         ["train", *rows, "--start", f"{w}/start", "--out", f"{w}/trained",
          "--minutes", a.minutes],
-        ["train", *rows, "--start", trained, "--out", polished, "--seed", "1",
-         "--minutes", str(float(a.minutes) * 0.15), "--words", "3", "--rate", "0.4",
-         "--human-from", "0"],
+        ["train", *rows, "--start", trained, "--out", second, "--seed", "1",
+         "--minutes", a.minutes, "--words", "8", "--human-from", "0.7"],
         ["export", *students, "--out", shipping],
         ["calibrate", "--encoder", f"fast:{shipping}", "--prepared", prepared,
          "--eval", a.eval, "--out", calibration],
