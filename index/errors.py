@@ -133,7 +133,8 @@ class EncoderMismatch(SoftDictError):
         self.dataset, self.stored, self.opened = dataset, stored, opened
         super().__init__(
             f"dataset {dataset!r} was written by encoder {stored}, and this is {opened}; "
-            f"run: python -m service reencode {dataset}"
+            f"run: python -m service reencode {dataset} (a service does that by itself, as a job, "
+            "where both are the built-in encoder)"
         )
 
 

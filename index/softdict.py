@@ -256,6 +256,14 @@ class SoftDict(MutableMapping[str, Any]):
             raise EncoderMismatch(self.name, stored, self._worker.identity)
         return self._worker
 
+    @property
+    def outdated(self) -> bool:
+        """Whether other weights of the built-in encoder made its vectors: ``reencode`` helps."""
+        stored = self._record.encoder_identity
+        if self._record.encoder != "builtin" or stored is None:
+            return False
+        return stored != open_encoder("builtin").identity
+
     def describe(self) -> Description:
         """Tell what it holds, without opening the encoder."""
         record, snapshot = self._record, self._snapshot
@@ -558,26 +566,37 @@ class SoftDict(MutableMapping[str, Any]):
     def reencode(self, encoder: str | None = None, *, progress: Report | None = None) -> None:
         """Give every key the vector of another encoder, or of the present version of its own.
 
-        Cut short, it changes nothing; repeated, it goes on where it was.
+        Cut short, it changes nothing; repeated, it goes on where it was. Writers wait for it only
+        where they wrote meanwhile: then it looks at every key once more.
         """
         spec = encoder or self._record.encoder
         worker = open_encoder(spec)
-        with self._writing, Embedding(self._store) as embedding:
-            snapshot = self._snapshot
-            vectors: list[VectorBlock] = []
-            pace = Pace(progress, len(snapshot))
+        if not self._encode_anew(spec, worker, progress):
+            with self._writing:
+                self._encode_anew(spec, worker, progress)
+
+    def _encode_anew(self, spec: str, worker: EncoderWorker, progress: Report | None) -> bool:
+        """Encode every key and change to these vectors, unless something was written meanwhile."""
+        snapshot = self._snapshot
+        pace = Pace(progress, len(snapshot))
+        vectors: list[VectorBlock] = []
+        with Embedding(self._store) as embedding:
             for block in snapshot.blocks:
                 there = np.flatnonzero(block.alive)
                 rows = np.zeros((len(block), worker.dimension), np.float32)
                 rows[there] = embedding.encode([block.keys[row] for row in there], worker, pace)
                 vectors.append(VectorBlock(rows))
-            with self._change() as store:
-                for block, made in zip(snapshot.blocks, vectors, strict=True):
-                    store.update_vectors(zip(block.ids.tolist(), made[:], strict=True))
-                store.set_encoder(self.id, spec, worker.identity, worker.dimension)
-                store.after_commit(lambda: setattr(self, "_worker", worker))
-                self._show(snapshot.with_vectors(vectors), refit=True)
+            with self._writing:
+                if self._snapshot is not snapshot:
+                    return False
+                with self._change() as store:
+                    for block, made in zip(snapshot.blocks, vectors, strict=True):
+                        store.update_vectors(zip(block.ids.tolist(), made[:], strict=True))
+                    store.set_encoder(self.id, spec, worker.identity, worker.dimension)
+                    store.after_commit(lambda: setattr(self, "_worker", worker))
+                    self._show(snapshot.with_vectors(vectors), refit=True)
             embedding.done()
+        return True
 
     # Reading, inside
 

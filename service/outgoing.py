@@ -28,7 +28,7 @@ from index.answers import (
 )
 
 from .problems import ProblemOut, ProblemType, describe
-from .work import Job
+from .work import Job, JobKind
 
 
 class Out(BaseModel):
@@ -339,17 +339,17 @@ class ProgressOut(Out):
 
 
 class JobOut(Out):
-    """A load that runs by itself."""
+    """A load that runs by itself, or the encoding anew of a dataset."""
 
     id: str
-    kind: Literal["load"]
+    kind: JobKind
     dataset: str
     state: Literal["queued", "running", "done", "failed", "cancelled"]
     created: float = Field(description="seconds since 1970, UTC")
     started: float | None
     finished: float | None
     progress: ProgressOut | None
-    result: LoadOut | None
+    result: LoadOut | None = Field(description="of a load that is done")
     problem: ProblemOut | None
 
     @classmethod
@@ -358,7 +358,7 @@ class JobOut(Out):
         progress = job.progress
         return cls(
             id=job.id,
-            kind="load",
+            kind=job.kind,
             dataset=job.dataset,
             state=job.state,
             created=job.created,

@@ -1,7 +1,8 @@
 """What a running service holds: its settings, its catalog, its jobs, and whether it is ready.
 
 The start is in two steps, so that the port answers at once: open the store, then, in a thread,
-create the bundled datasets if the store is new, open the encoder and ask one question.
+create the bundled datasets if the store is new, open the encoder and ask one question. Datasets
+that other weights of the built-in encoder wrote are then encoded anew, as jobs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import json
 import logging
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -93,10 +96,12 @@ class Runtime:
             if self._bundle:
                 self._create_bundled()
             open_encoder(self.settings.encoder).encode(["warm up"])
-            for name in itertools.islice(self.catalog, 1):
-                self.catalog[name].search("warm up", k=1)
+            up_to_date = (each for each in self.catalog.values() if not each.outdated)
+            for dataset in itertools.islice(up_to_date, 1):
+                dataset.search("warm up", k=1)
             self._warm.set()
             log.info("ready %.1f s after the start", time.time() - self.started)
+            self._reencode_outdated()
         except JobCancelled:
             log.info("the start was interrupted")
         except SoftDictError as fault:
@@ -130,6 +135,14 @@ class Runtime:
         )
         log.info("created the bundled dataset %s", dataset["name"])
 
+    def _reencode_outdated(self) -> None:
+        """Encode anew, the smallest first, what other weights of the built-in encoder wrote."""
+        outdated = [dataset for dataset in self.catalog.values() if dataset.outdated]
+        for dataset in sorted(outdated, key=len):
+            log.info("dataset %s was written by other weights; it is encoded anew", dataset.name)
+            work = partial(_reencode, dataset)
+            self.jobs.submit(dataset.name, work, lambda: None, kind="reencode")
+
     def _stop_if_closing(self, progress: Progress) -> None:
         if self._closing.is_set():
             raise JobCancelled
@@ -138,6 +151,11 @@ class Runtime:
 def runtime() -> Runtime:
     """Return the state of the service that answers this request."""
     return cast(Runtime, current_app.extensions["softdict"])
+
+
+def _reencode(dataset: SoftDict, tell: Callable[[Progress], None]) -> None:
+    dataset.reencode(progress=tell)
+    log.info("encoded the dataset %s anew", dataset.name)
 
 
 def _unfinished(home: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Loads that run by themselves: one worker thread, a bounded queue, a bounded memory.
+"""Loads and the like that run by themselves: one worker thread, a bounded queue.
 
     queued ──> running ──> done | failed | cancelled
        └─────────────────────────────────> cancelled
@@ -25,16 +25,18 @@ from index.errors import SoftDictError
 from .errors import JobCancelled, JobFinished, ServiceError, TooManyJobs, UnknownJob
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
-Work = Callable[[Callable[[Progress], None]], LoadReport]
+JobKind = Literal["load", "reencode"]
+Work = Callable[[Callable[[Progress], None]], LoadReport | None]
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
 class Job:
-    """One load: what it is, how far it is, and how it ended. Times are seconds since 1970."""
+    """One of them: what it is, how far it is, and how it ended. Times are seconds since 1970."""
 
     dataset: str
+    kind: JobKind
     work: Work = field(repr=False)
     discard: Callable[[], object] = field(repr=False)  # run once, however the job ends
     id: str = field(default_factory=lambda: secrets.token_hex(8))
@@ -49,7 +51,7 @@ class Job:
     ended: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def report_progress(self, progress: Progress) -> None:
-        """Note how far the load is; end it here if that was asked for."""
+        """Note how far it is; end it here if that was asked for."""
         self.progress = progress
         if self.stop.is_set():
             raise JobCancelled
@@ -67,12 +69,14 @@ class Jobs:
         self._worker = threading.Thread(target=self._run, name="jobs", daemon=True)
         self._worker.start()
 
-    def submit(self, dataset: str, work: Work, discard: Callable[[], object]) -> Job:
-        """Put a load at the end of the queue; raise TooManyJobs if that is full."""
+    def submit(
+        self, dataset: str, work: Work, discard: Callable[[], object], *, kind: JobKind = "load"
+    ) -> Job:
+        """Put a job at the end of the queue; raise TooManyJobs for a load if that is full."""
         with self._changed:
-            if self._closed or len(self._queue) >= self._waiting:
+            if self._closed or (kind == "load" and len(self._queue) >= self._waiting):
                 raise TooManyJobs(self._waiting)
-            job = Job(dataset, work, discard)
+            job = Job(dataset, kind, work, discard)
             self._jobs[job.id] = job
             self._queue.append(job)
             self._changed.notify()

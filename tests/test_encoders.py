@@ -202,6 +202,44 @@ def test_vectors_of_another_encoder_are_refused_with_the_command_that_helps(tmp_
         assert d.describe().encoder == "random:2"
 
 
+def test_what_is_written_while_keys_are_encoded_anew_does_not_wait_and_is_not_lost(tmp_path):
+    with SoftDict.open(tmp_path, encoder="random:1") as d:
+        d.update({"a": 1, "b": 2, "c": 3})
+        calls = []
+
+        def tell(progress):
+            calls.append(progress)
+            if len(calls) == 1:
+                for write in (lambda: d.put("new", 4), lambda: d.pop("b")):
+                    writer = threading.Thread(target=write)
+                    writer.start()
+                    writer.join(30)
+                    assert not writer.is_alive()
+
+        d.reencode("random:2", progress=tell)
+
+        assert dict(d) == {"a": 1, "c": 3, "new": 4}
+    with SoftDict.open(tmp_path) as d:
+        for key in d:  # the vectors are those of random:2: a key finds itself
+            assert d.search(key).matches[0].key == key
+            assert d.search(key).matches[0].score == pytest.approx(1, abs=1e-6)
+
+
+def test_only_other_weights_of_the_built_in_encoder_make_a_dataset_outdated(tmp_path):
+    with SoftDict.open(tmp_path) as d:
+        assert not d.outdated  # it holds nothing yet
+        d["a"] = 1
+        assert not d.outdated
+        d._store.set_encoder(d.id, "builtin", "builtin:000000000000", 384)
+    with SoftDict.open(tmp_path) as d:
+        assert d.outdated
+        d.reencode()
+        assert not d.outdated
+        d._store.set_encoder(d.id, "random:2", "random:1", 384)
+    with SoftDict.open(tmp_path) as d:
+        assert not d.outdated
+
+
 class Stepper(Recorder):
     """A recorder that works in steps of ten texts, each of a hundredth of a second."""
 

@@ -121,7 +121,9 @@ def test_a_full_queue_refuses(jobs: Jobs) -> None:
 
     with pytest.raises(TooManyJobs, match="2 jobs wait"):
         jobs.submit("d", Gate(), lambda: None)
+    anew = jobs.submit("d", lambda tell: None, lambda: None, kind="reencode")  # brings no upload
     gate.opened.set()
+    assert (finished(anew).state, anew.report) == ("done", None)
 
 
 def test_a_refusal_fails_the_job_and_stays_with_it(jobs: Jobs) -> None:

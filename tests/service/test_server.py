@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import pytest
 
+from index import Catalog, SoftDict
 from tests.service.running import PATIENCE, Reply, Service
 
 KEYS = {
@@ -193,6 +194,41 @@ def test_the_first_start_creates_what_is_bundled_and_a_deleted_one_stays_so(
     assert [match["key"] for match in answer["matches"]][-1] == "perro"
     assert 7.7 <= answer["blend"]["valor"]["mean"] <= 8.7
     assert later == ["paises", "traduccion"]
+
+
+def test_a_start_encodes_anew_what_other_weights_of_the_built_in_encoder_wrote(
+    tmp_path: Path,
+) -> None:
+    entries = {"méxico": 7, "alemania": 10, "inglaterra": 8, "perro": 5}
+    expected = SoftDict(entries, temperature=0.1).search("país", k=4)
+    with Catalog.open(tmp_path) as catalog:
+        for name, encoder in {"old": "random", "new": "builtin", "other": "random"}.items():
+            catalog.create(name, encoder=encoder, temperature=0.1).update(entries)
+        old = catalog["old"]  # its vectors are of another encoder than that it goes by
+        old._store.set_encoder(old.id, "builtin", "builtin:000000000000", 384)
+        other = catalog["other"]
+        other._store.set_encoder(other.id, "random:1", "random:0", 384)
+    with Service(tmp_path, SOFTDICT_BUNDLED="0") as service:
+        service.until("/readyz")
+        deadline = time.monotonic() + PATIENCE
+        while [job["state"] for job in service.get("/jobs").json["jobs"]] != ["done"]:
+            assert time.monotonic() < deadline, service.get("/jobs").text
+        jobs = service.get("/jobs").json["jobs"]
+        answer = service.get("/search?dataset=old&k=4&q=" + quote("país")).json
+        refused = service.get("/search?dataset=other&q=a")
+    with Service(tmp_path, SOFTDICT_BUNDLED="0") as service:
+        service.until("/readyz")
+        later = service.get("/jobs").json["jobs"]
+        again = service.get("/search?dataset=old&k=4&q=" + quote("país")).json
+
+    assert [(job["kind"], job["dataset"], job["result"]) for job in jobs] == [
+        ("reencode", "old", None)
+    ]
+    assert answer["blend"]["value"]["mean"] == pytest.approx(expected.value, abs=0.02)
+    assert [match["key"] for match in answer["matches"]] == [m.key for m in expected.matches]
+    assert (again["matches"], later) == (answer["matches"], [])
+    # The owner chose that encoder, and may bring back the model that it was.
+    assert (refused.status, refused.json["type"].rpartition("/")[2]) == (409, "encoder-mismatch")
 
 
 def test_no_route_of_the_default_service_speaks_to_another_machine(tmp_path: Path) -> None:
