@@ -17,9 +17,10 @@ def main() -> None:
     a = parser.parse_args()
     w = a.work
     prepared, taught, trained = f"{w}/prepared", f"{w}/taught", f"{w}/trained/student"
-    second, shipping, calibration = f"{w}/second", f"{w}/shipping", f"{w}/calibration.json"
+    second, last = f"{w}/second", f"{w}/last"
+    shipping, calibration = f"{w}/shipping", f"{w}/calibration.json"
     rows = ["--prepared", prepared, "--taught", taught, "--stsb", f"{a.eval}/stsb"]
-    students = ["--source", trained, f"{second}/student"]
+    students = ["--source", trained, f"{last}/student"]
     steps = [
         ["prepare", "--corpus", a.corpus, "--out", prepared],
         ["teach", "--prepared", prepared, "--out", taught],
@@ -27,7 +28,11 @@ def main() -> None:
         ["train", *rows, "--start", f"{w}/start", "--out", f"{w}/trained",
          "--minutes", a.minutes],
         ["train", *rows, "--start", trained, "--out", second, "--seed", "1",
-         "--minutes", a.minutes, "--words", "8", "--human-from", "0.7"],
+         "--minutes", a.minutes, "--words", "12", "--body-rate", "0.5",
+         "--teacher-share", "0.2", "--human-from", "0.65"],
+        ["train", *rows, "--start", f"{second}/student", "--out", last, "--seed", "2",
+         "--minutes", "7", "--words", "4", "--rows-rate", "0.33", "--body-rate", "0.5",
+         "--human-from", "0"],
         ["export", *students, "--out", shipping],
         ["calibrate", "--encoder", f"fast:{shipping}", "--prepared", prepared,
          "--eval", a.eval, "--out", calibration],

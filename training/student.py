@@ -9,9 +9,10 @@ import torch
 from tokenizers import Tokenizer, normalizers
 from transformers import BertModel
 
-from training.teach import autocast, pooled
+from training.teach import autocast, load_teacher, pooled
 
 MAX_TOKENS = 256
+SAME_PIECE = 0.5  # of a row's length: farther from the teacher's, it has come to mean another thing
 MODULES = [
     ("", "sentence_transformers.base.modules.transformer.Transformer"),
     ("1_Pooling", "sentence_transformers.sentence_transformer.modules.pooling.Pooling"),
@@ -23,6 +24,28 @@ def load(folder: Path) -> tuple[Tokenizer, BertModel]:
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     body = BertModel.from_pretrained(folder, dtype=torch.float32, add_pooling_layer=False)
     return tokenizer, body.eval()
+
+
+@torch.no_grad()
+def approach_teacher(tokenizer: Tokenizer, body: BertModel, share: float) -> None:
+    """Mix the teacher's weights into a student's, in place (Wortsman et al. 2022).
+
+    The student has come from them, so what lies between is of use too. Of the vocabulary only rows
+    that are still near the teacher's are mixed.
+    """
+    teacher_tokenizer, teacher = load_teacher()
+    theirs = teacher.state_dict()
+    for name, weight in body.state_dict().items():
+        if "word_embeddings" not in name and weight.is_floating_point():
+            weight.lerp_(theirs[name], share)
+    rows = body.get_input_embeddings().weight
+    teacher_rows = teacher.get_input_embeddings().weight
+    known = teacher_tokenizer.get_vocab()
+    for piece, i in tokenizer.get_vocab().items():
+        if piece in known:
+            row = teacher_rows[known[piece]]
+            if (rows[i] - row).norm() < SAME_PIECE * row.norm():
+                rows[i] = torch.lerp(rows[i], row, share)
 
 
 def keep_accents(tokenizer: Tokenizer) -> Tokenizer:
