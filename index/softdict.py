@@ -576,7 +576,7 @@ class SoftDict(MutableMapping[str, Any]):
                 self._encode_anew(spec, worker, progress)
 
     def _encode_anew(self, spec: str, worker: EncoderWorker, progress: Report | None) -> bool:
-        """Encode every key and change to these vectors, unless something was written meanwhile."""
+        """Encode every key and change to the new vectors; give False if others wrote meanwhile."""
         snapshot = self._snapshot
         pace = Pace(progress, len(snapshot))
         vectors: list[VectorBlock] = []

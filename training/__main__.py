@@ -12,7 +12,7 @@ def main() -> None:
     parser.add_argument("--eval", default="../shared/eval")
     parser.add_argument("--init", default="../shared/encoder", help="the encoder to start from")
     parser.add_argument("--work", default="work/encoder")
-    parser.add_argument("--minutes", default="58", help="of each of two trainings")
+    parser.add_argument("--minutes", default="58", help="of each of the first two trainings")
     parser.add_argument("--out", default="data/encoder")
     a = parser.parse_args()
     w = a.work

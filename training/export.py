@@ -132,7 +132,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", type=Path, nargs="+", help="students; more than one: the mean",
                         default=[Path("work/encoder/trained/student"),
-                                 Path("work/encoder/second/student")])  # fmt: skip
+                                 Path("work/encoder/last/student")])  # fmt: skip
     parser.add_argument("--calibration", type=Path, help="what calibrate measured")
     parser.add_argument("--out", type=Path, default=Path("data/encoder"))
     args = parser.parse_args()

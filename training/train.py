@@ -257,14 +257,14 @@ def train(
     tokenizer, body = student.load(start)  # eval mode: distillation needs no dropout
     optims = optimisers(body)
     elapsed, step, seen = 0.0, 0, 0
-    if teacher_share and not checkpoint.exists():
-        student.approach_teacher(tokenizer, body, teacher_share)
     if checkpoint.exists():
         state = torch.load(checkpoint, weights_only=True)
         body.load_state_dict(state["body"])
         for optim, content in zip(optims, state["optims"], strict=True):
             optim.load_state_dict(content)
         elapsed, step, seen = state["elapsed"], state["step"], state["seen"]
+    elif teacher_share:
+        student.approach_teacher(tokenizer, body, teacher_share)
     texts = Texts(prepared, taught(taught_in), words, seed + step)
     hypernyms, human = Hypernyms(prepared, seed + step), Human(stsb, seed + step)
     limit, saved = 60 * minutes, elapsed
