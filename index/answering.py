@@ -362,7 +362,7 @@ def blend_attention(
             snapshot,
             query[np.newaxis],
             temperature=attention.temperature,
-            allowed=allowed & known,
+            allowed=snapshot.having[numbers[0]] if allowed is snapshot.alive else allowed & known,
             k=1,
             tolerance=tolerance,
             seen=attention.outlook if unevenness < SEEN * limit else None,

@@ -43,7 +43,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from index.sketch import Sketch
+from index.sketch import Left, Sketch
 from index.vectors import Rows, VectorBlock
 
 Floats = NDArray[np.float64]
@@ -78,7 +78,7 @@ class Outlook:
     keys: VectorBlock  # of which the sketch is
     query: Rows  # (d,)
     temperature: float
-    standing: Numbers | None  # the allowed rows, where some are not
+    left: Left | None  # the allowed rows, where some are not
     near: Numbers  # allowed rows of thin cells, then those whose codes score best, best first
     head_scores: Rows  # of the first of them: all of these are taken
     edge: Floats  # scores that the codes of the others lead to expect, from the bar up
@@ -99,33 +99,32 @@ class Outlook:
         temperature: float,
         taken: int,
         coded: int,
-        allowed: NDArray[np.bool_] | None = None,
-        standing: Numbers | None = None,
+        left: Left | None = None,
         farthest: float = 1.0,
     ) -> Outlook | None:
         """Look at the keys of the nearest cells through their codes, and score the best of them.
 
         About ``coded`` allowed keys are found by their codes, and the ``taken`` best of these are
-        scored. ``allowed`` is the (n,) mask of rows and ``standing`` the numbers of the allowed
-        ones, in order; both or neither. Returns None where the mask hides so much of what is
-        near that more than the share ``farthest`` of all codes had to be ranked.
+        scored. ``left`` are the allowed rows, if not all are. Returns None where a mask hides so
+        much of what is near that more than the share ``farthest`` of all codes had to be ranked.
         """
-        bounds = sketch.starts if standing is None else np.searchsorted(standing, sketch.starts)
+        bounds = sketch.starts if left is None else left.bounds
         sizes = np.diff(bounds)
         middles = (sketch.means @ query).astype(np.float64)
         spreads = np.sqrt(np.maximum(query @ sketch.scatter @ query * sketch.strays, 1e-12))
         cells = _cells_near(sizes, middles, spreads, coded)
         few = np.empty(0, np.int64)
-        if standing is not None:
+        if left is not None:
             cells, thin = _thin_apart(cells, sizes, sketch.starts, coded)
-            few = standing[_runs(bounds[thin], sizes[thin])]
+            few = left.rows[_runs(bounds[thin], sizes[thin])]
             sizes[thin] = 0
         share = sizes[cells].sum() / np.diff(sketch.starts)[cells].sum()
         if coded > share * farthest * len(sketch):
             return None
         guesses, near = sketch.codes.best(query, math.ceil(coded / share), cells)
-        if allowed is not None:
-            guesses, near = guesses[allowed[near]], near[allowed[near]]
+        if left is not None:
+            allowed = left.mask[near]
+            guesses, near = guesses[allowed], near[allowed]
         near = np.concatenate([few, near])
         head_scores = keys.scores_at(near[: len(few) + taken], query[np.newaxis])[0]
         half = taken // 2  # codes tell low of what is near: by how much, and how surely?
@@ -137,7 +136,7 @@ class Outlook:
             keys,
             query,
             temperature,
-            standing,
+            left,
             near,
             head_scores,
             guesses[taken:].astype(np.float64) + lift - bar,
@@ -149,18 +148,17 @@ class Outlook:
             np.exp(_log_mean_exp(middles - bar, spreads, 1 / temperature)),
         )
 
-    def under(self, allowed: NDArray[np.bool_], standing: Numbers) -> Outlook:
+    def under(self, left: Left) -> Outlook:
         """Look at fewer allowed rows, without looking for those that are near: the bar stays."""
-        bounds = np.searchsorted(standing, self.sketch.starts)
-        taken, kept = len(self.head_scores), allowed[self.near]
+        taken, kept = len(self.head_scores), left.mask[self.near]
         return replace(
             self,
-            standing=standing,
+            left=left,
             near=self.near[kept],
             head_scores=self.head_scores[kept[:taken]],
             edge=self.edge[kept[taken:]],
-            firsts=bounds[:-1],
-            sizes=np.where(self.sizes > 0, np.diff(bounds), 0),
+            firsts=left.bounds[:-1],
+            sizes=np.where(self.sizes > 0, np.diff(left.bounds), 0),
         )
 
     def sample(self, shares: tuple[Floats, Floats]) -> Sample:
@@ -229,7 +227,7 @@ class Outlook:
         inside = (offsets[cells] + turn) % sizes[cells]
         places = self.firsts[cells] + inside
         counts = sizes[cells] / draws[cells]
-        return (places if self.standing is None else self.standing[places]), counts
+        return (places if self.left is None else self.left.rows[places]), counts
 
     def _expected_variance(self, draws: Floats, peak: float) -> float:
         """The variance that equation (3) draws towards, in units of exp(peak / τ) squared."""
@@ -301,12 +299,13 @@ def _shared(sizes: Floats, draws: float, most: Floats) -> Floats:
     given = np.where(full, 0.0, most)
     for _ in range(8):
         left = max(draws - float(given[full].sum()), 0.0)
-        rate = left / max(float(sizes[~full].sum()), 1e-300)
-        over = ~full & (rate * sizes >= most)
+        rest = np.where(full, 0.0, sizes)
+        shares = left / max(float(rest.sum()), 1e-300) * rest
+        over = ~full & (shares >= most)
         if not over.any():
-            return np.where(full, given, rate * sizes)
+            break
         full |= over
-    return np.where(full, given, np.minimum(rate * sizes, most))
+    return np.where(full, given, np.minimum(shares, most))
 
 
 def _systematic(expected: Floats, rng: np.random.Generator) -> Numbers:

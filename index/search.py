@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from index.attention import State, attend, attention_weights, merge, stack
 from index.cores import side_by_side
 from index.sampling import Outlook, Sample
-from index.sketch import Sketch
+from index.sketch import Left, Sketch
 from index.snapshot import Snapshot
 
 Rows = NDArray[np.float32]
@@ -229,8 +229,7 @@ class _Part:
 
     sketch: Sketch
     allowed: Mask  # (n,) of the whole snapshot
-    masked: Mask | None  # (m,) of the block, where some of its rows are not allowed
-    standing: NDArray[np.int64] | None  # the allowed rows of the block, likewise
+    left: Left | None  # the allowed rows of the block, where some are not
     keys: int  # allowed, in all
     of_block: int  # allowed, in the block
     rounding: float  # standard error of a score
@@ -240,9 +239,8 @@ class _Part:
         mask, rounding = allowed[: len(sketch)], max(ROUNDING, snapshot.rounding)
         count = len(mask) if keys == len(allowed) else int(np.count_nonzero(mask))
         if count == len(mask):
-            return cls(sketch, allowed, None, None, keys, count, rounding)
-        standing = snapshot.standing if allowed is snapshot.alive else np.flatnonzero(mask)
-        return cls(sketch, allowed, mask, standing, keys, count, rounding)
+            return cls(sketch, allowed, None, keys, count, rounding)
+        return cls(sketch, allowed, snapshot.left(sketch, allowed), keys, count, rounding)
 
     @property
     def share(self) -> float:
@@ -271,24 +269,25 @@ def _attend_some(
     if part.share < SHARE_DRAWN_FROM:
         return None
     taken = max(TAKEN, round(2 * k / FEWEST_TAKEN))
-    if seen is not None and part.masked is not None and part.standing is not None:
-        outlook: Outlook | None = seen.under(part.masked, part.standing)
+    if seen is not None and part.left is not None:
+        outlook: Outlook | None = seen.under(part.left)
     else:
-        outlook = _outlook(snapshot, part, query, tau, taken)
+        outlook, seen = _outlook(snapshot, part, query, tau, taken), None
     if outlook is None:
         return None
     unevenness = outlook.unevenness(outlook.shares(DRAWN))
     wanted = (NORMAL * unevenness / tolerance) ** 2 * HEADROOM
     drawn = round(DRAWN * min(max(wanted, LEAST_DRAWN), GREATEST_STEP))
-    shares = outlook.shares(drawn)
     fresh = _attend_fresh(snapshot, part, query, tau, k)
     while RANDOM_ACCESS * (taken + drawn) < part.of_block:
-        attention = _joined(part, outlook, outlook.sample(shares), fresh, tau, k)
+        sample = outlook.sample(outlook.shares(drawn))
+        attention = _joined(part, outlook, sample, fresh, tau, k)
         short = max(attention.error, NORMAL * attention.unevenness()) / tolerance
         if short <= 1:
             return attention
+        if seen is not None:  # it does not show where these rows are
+            return _attend_some(snapshot, part, query, tau, k, tolerance, None)
         drawn = round(drawn * min(max(short**2 * HEADROOM, LEAST_STEP), GREATEST_STEP))
-        shares = outlook.shares(drawn)
     return None
 
 
@@ -307,8 +306,7 @@ def _outlook(
             temperature=tau,
             taken=taken,
             coded=coded,
-            allowed=part.masked,
-            standing=part.standing,
+            left=part.left,
             farthest=FARTHEST,
         )
         if outlook is None or len(outlook.near) >= FEWEST_TAKEN * taken:

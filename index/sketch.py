@@ -57,6 +57,20 @@ class Sketch:
         return int(self.starts[-1])
 
 
+@dataclass(frozen=True, eq=False)
+class Left:
+    """The rows of a sketch that a mask leaves."""
+
+    mask: NDArray[np.bool_]  # (n,)
+    rows: NDArray[np.int64]  # their numbers, in order
+    bounds: NDArray[np.int64]  # (c + 1,) where among them those of each cell begin
+
+    @classmethod
+    def of(cls, sketch: Sketch, mask: NDArray[np.bool_]) -> Left:
+        rows = np.flatnonzero(mask)
+        return cls(mask, rows, np.searchsorted(rows, sketch.starts))
+
+
 def build_sketch(
     rows: ManyRows, *, seed: int = 0, go_on: Callable[[], bool] = lambda: True
 ) -> tuple[NDArray[np.int64], Sketch]:

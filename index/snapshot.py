@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.answers import Column, Value
-from index.sketch import Sketch
+from index.sketch import Left, Sketch
 from index.values import Array, LabelTable, Order, missing, order_of, pack, unpack
 from index.vectors import Rows, VectorBlock
 
@@ -153,10 +153,16 @@ class Snapshot:
         """The sketch of the first block, if it has one; the others are small."""
         return self.blocks[0].sketch if self.blocks else None
 
+    def left(self, sketch: Sketch, allowed: NDArray[np.bool_]) -> Left:
+        """Say what a mask leaves of the sketched block; of its own masks it is remembered."""
+        left = self._left.get(id(allowed)) or Left.of(sketch, allowed[: len(sketch)])
+        if any(allowed is mask for mask in (self.alive, *self.having)):
+            self._left[id(allowed)] = left
+        return left
+
     @cached_property
-    def standing(self) -> NDArray[np.int64]:
-        """The rows of the first block that are there."""
-        return np.flatnonzero(self.blocks[0].alive)
+    def _left(self) -> dict[int, Left]:
+        return {}
 
     def keys_at(self, rows: NDArray[np.int64]) -> tuple[str, ...]:
         """Give the keys of some rows."""
@@ -206,6 +212,15 @@ class Snapshot:
             alike = (m for m in masks if m is not None and mask is not None and (m == mask).all())
             masks.append(next(alike, mask))
         return tuple(masks)
+
+    @cached_property
+    def having(self) -> tuple[NDArray[np.bool_], ...]:
+        """Which rows are there and have a value, by column; the same gaps, the very same mask."""
+        masks: dict[int, NDArray[np.bool_]] = {}
+        return tuple(
+            self.alive if known is None else masks.setdefault(id(known), self.alive & known)
+            for known in self.known
+        )
 
     def _known(self, column: int) -> NDArray[np.bool_] | None:
         parts = [block.known[column] for block in self.blocks]

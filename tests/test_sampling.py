@@ -7,7 +7,7 @@ import pytest
 
 from index import sketch as sketching
 from index.sampling import Outlook, Sample
-from index.sketch import Cancelled, Sketch, build_sketch
+from index.sketch import Cancelled, Left, Sketch, build_sketch
 from index.vectors import Codes, VectorBlock
 
 N, D = 30_000, 32
@@ -23,10 +23,10 @@ def draw_sample(
     sizes: tuple[int, int, int] = (CODED, TAKEN, DRAWN),
 ) -> Sample:
     coded, taken, drawn = sizes
-    standing = None if allowed is None else np.flatnonzero(allowed)
+    left = None if allowed is None else Left.of(sketch, allowed)
     outlook = Outlook.of(
         sketch, VectorBlock(rows), query, temperature=temperature,
-        taken=taken, coded=coded, allowed=allowed, standing=standing,
+        taken=taken, coded=coded, left=left,
     )  # fmt: skip
     return outlook.sample(outlook.shares(drawn))
 
@@ -197,9 +197,9 @@ def test_an_outlook_narrowed_stands_for_the_fewer_that_are_allowed(sketched, que
     for query in queries:
         outlook = Outlook.of(
             sketch, VectorBlock(rows), query, temperature=0.2,
-            taken=TAKEN, coded=CODED, allowed=wide, standing=np.flatnonzero(wide),
+            taken=TAKEN, coded=CODED, left=Left.of(sketch, wide),
         )  # fmt: skip
-        narrowed = outlook.under(narrow, np.flatnonzero(narrow))
+        narrowed = outlook.under(Left.of(sketch, narrow))
         samples.append(narrowed.sample(narrowed.shares(2 * DRAWN)))
         assert narrow[samples[-1].rows].all()
 
@@ -226,6 +226,16 @@ def test_extreme_temperatures_give_numbers(sketched, queries):
         assert np.isfinite(outlook.unevenness(outlook.shares(DRAWN)))
         if tau > 1:
             assert sample.counts.sum() == pytest.approx(N, rel=0.1)
+
+
+def test_a_few_keys_far_above_the_bar_are_each_drawn_once(sketched, queries):
+    rows, sketch = sketched
+    for query in rows[:20]:
+        outlook = Outlook.of(sketch, VectorBlock(rows), query, temperature=0.002, taken=2, coded=64)
+        chances, draws = outlook.shares(N)
+
+        assert (chances == 1).all()
+        assert (draws <= np.diff(sketch.starts)).all()
 
 
 def test_a_width_that_four_does_not_divide_can_be_sketched():
