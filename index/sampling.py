@@ -24,12 +24,9 @@ keys are drawn in their proportions. The variance of (1) is estimated from the d
     var Z ≈ Σ_D (1 - π) (exp(ℓ)/π - B)²,   B = Σ_D (1 - π) exp(ℓ)/π / Σ_D (1 - π)        (2)
 
 taken for the keys near the bar and for the rest apart. Where few of the drawn keys carry the
-sum, (2) is itself a poor estimate, and mostly too low; then it is drawn, in logarithms, towards
-the variance that the cells' normal scores lead to expect:
+sum, (2) is itself a poor estimate, so its degrees of freedom go with it (Satterthwaite 1946):
 
-    log var ← (1 - λ) log var + λ log Σ_c n_c² E[exp(2 s / τ); s < b] / draws_c,          (3)
-
-    λ = ½ F / (F + (Σ_D t)² / Σ_D t²),   t = exp(ℓ) / π
+    ν = (Σ u)² / Σ u²,   u = the terms of (2)                                           (3)
 
 The random number comes from the query, so the same question gets the same answer.
 """
@@ -56,7 +53,6 @@ HALVINGS = 8  # of the scores that a bar may lie at: to within a hundredth
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
 BLIND_SHARE = 0.1  # of the draws from cells go by the number of keys alone
 MOST_DOUBT = 2.0  # of what a code says of exp(score / τ): the variance of its logarithm
-FEW = 50.0  # F in equation (3)
 FAR_BELOW = -3.0  # standard deviations, where the normal curve's asymptote is near enough
 
 
@@ -68,6 +64,7 @@ class Sample:
     scores: Rows  # (m,) cosines, computed from the keys themselves
     counts: Floats  # (m,) how many keys each stands for: 1 / π
     mass_error: float  # standard error of Σ counts · exp((scores - the greatest score) / τ)
+    freedom: float  # ν in equation (3): how well that error is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,15 +178,19 @@ class Outlook:
         exps = np.exp((rest_scores.astype(np.float64) - peak) / self.temperature)
         far_terms = np.zeros(len(far))
         far_terms[new] = far_counts[new] * exps[len(edge) :]
-        variance = _variance(counts, counts * exps[: len(edge)])
-        variance += _shrunk(
-            _variance(far_counts, far_terms), far_terms, self._expected_variance(draws, peak)
+        terms = np.concatenate(
+            [
+                _variance_terms(counts, counts * exps[: len(edge)]),
+                _variance_terms(far_counts, far_terms),
+            ]
         )
+        variance, squares = float(terms.sum()), float(terms @ terms)
         return Sample(
             np.concatenate([self.near[:taken], rest]),
             scores,
             np.concatenate([np.ones(taken), counts, far_counts[new]]),
             variance**0.5,
+            variance * variance / squares if squares > 0 else 1.0,
         )
 
     def unevenness(self, shares: tuple[Floats, Floats]) -> float:
@@ -202,7 +203,8 @@ class Outlook:
         far = self.sizes @ self.means * math.exp((self.bar - peak) / tau)
         mass = max(float(head + edge.sum() * math.exp(doubt / 2) + far), 1e-300)
         lost = float((1 / np.maximum(chances, 1e-300) - 1) @ edge**2) * math.exp(2 * doubt)
-        return math.sqrt(lost + self._expected_variance(draws, peak)) / mass
+        lost += self._far_squares(draws) * math.exp(2 * (self.bar - peak) / tau)
+        return math.sqrt(lost) / mass
 
     def shares(self, drawn: int) -> tuple[Floats, Floats]:
         """Give π of each key at the edge, and the draws wanted of each cell."""
@@ -228,10 +230,6 @@ class Outlook:
         places = self.firsts[cells] + inside
         counts = sizes[cells] / draws[cells]
         return (places if self.left is None else self.left.rows[places]), counts
-
-    def _expected_variance(self, draws: Floats, peak: float) -> float:
-        """The variance that equation (3) draws towards, in units of exp(peak / τ) squared."""
-        return self._far_squares(draws) * math.exp(2 * (self.bar - peak) / self.temperature)
 
     def _far_squares(self, draws: Floats) -> float:
         """Σ n_c² E[exp(2 (s - bar) / τ)] / draws_c over the cells that are drawn from."""
@@ -317,20 +315,12 @@ def _systematic(expected: Floats, rng: np.random.Generator) -> Numbers:
     return np.minimum(np.searchsorted(ends, steps, side="right"), len(ends) - 1)
 
 
-def _variance(counts: Floats, terms: Floats) -> float:
-    """Equation (2) of one group of drawn keys."""
+def _variance_terms(counts: Floats, terms: Floats) -> Floats:
+    """Give the terms of equation (2) of one group of drawn keys."""
     room = 1 - 1 / counts
     total, drawn = float(room.sum()), int(np.count_nonzero(room))
     if total <= 0 or drawn < 2:
-        return 0.0
+        return np.zeros(len(terms))
     deviations = terms - (room * terms).sum() / total
-    return float((room * deviations**2).sum()) * drawn / (drawn - 1)
-
-
-def _shrunk(variance: float, terms: Floats, expected: float) -> float:
-    """Equation (3)."""
-    squares = float((terms**2).sum())
-    carried = float(terms.sum()) ** 2 / squares if squares > 0 else 0.0
-    trust = 0.5 * FEW / (FEW + carried)
-    least = 1e-300
-    return float(max(variance, least) ** (1 - trust) * max(expected, least) ** trust)
+    squares: Floats = room * deviations**2 * (drawn / (drawn - 1))
+    return squares

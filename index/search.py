@@ -32,7 +32,7 @@ CACHED = 2**17  # scores attended to at a time (512 KB): they stay in the cache 
 
 TOLERANCE = 0.03  # wanted total variation error, where a dataset has no other
 NORMAL = 1.96  # standard errors within which a normal error stays in 95 %, as a blend's does
-STANDARD_ERRORS = 2.35  # the same of the mass, which few keys may carry
+WIDER = 1.1  # than Student's: the error of a mass is skewed, for now and then a key is missed
 ROUNDING = 2e-7  # of a float32 cosine, of which any weight may be off by 1 / τ
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 SHARE_DRAWN_FROM = 0.25  # of a sketched block must be allowed, or scanning is as fast
@@ -345,8 +345,13 @@ def _joined(
     found = Attention(tau, part.keys, scores, state, rows=rows, counts=counts, outlook=outlook)
     coverage = min(float((found.weights / counts).sum()), 1.0)
     off = sample.mass_error * np.exp(own_peak - float(state.peak[0])) / float(state.mass[0])
-    error = (STANDARD_ERRORS * off + part.rounding / tau) * coverage
+    error = (WIDER * _student(sample.freedom) * off + part.rounding / tau) * coverage
     return replace(found, coverage=coverage, error=min(float(error), 1.0))
+
+
+def _student(freedom: float) -> float:
+    """Standard errors within which Student's t stays in 95 % (Abramowitz & Stegun, 26.7.5)."""
+    return NORMAL * (1 + (NORMAL**2 + 1) / (4 * freedom))
 
 
 def _moved_rows(places: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -7,7 +7,6 @@ that other weights of the built-in encoder wrote are then encoded anew, as jobs.
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 import threading
@@ -96,9 +95,7 @@ class Runtime:
             if self._bundle:
                 self._create_bundled()
             open_encoder(self.settings.encoder).encode(["warm up"])
-            up_to_date = (each for each in self.catalog.values() if not each.outdated)
-            for dataset in itertools.islice(up_to_date, 1):
-                dataset.search("warm up", k=1)
+            self._ask_a_dataset()
             self._warm.set()
             log.info("ready %.1f s after the start", time.time() - self.started)
             self._reencode_outdated()
@@ -112,6 +109,21 @@ class Runtime:
             log.exception("not ready")
         finally:
             self._bundle = False
+
+    def _ask_a_dataset(self) -> None:
+        """Ask the first dataset that can answer; raise what keeps them if none can, nor will."""
+        faults = []
+        for dataset in self.catalog.values():
+            if dataset.outdated:
+                continue
+            try:
+                dataset.search("warm up", k=1)
+                return
+            except SoftDictError as fault:  # of an encoder that is not here any more, say
+                log.warning("dataset %s cannot answer: %s", dataset.name, fault)
+                faults.append(fault)
+        if len(faults) == len(self.catalog) > 0:
+            raise faults[0]
 
     def _create_bundled(self) -> None:
         for dataset in _bundled():

@@ -202,7 +202,7 @@ def test_a_start_encodes_anew_what_other_weights_of_the_built_in_encoder_wrote(
     entries = {"méxico": 7, "alemania": 10, "inglaterra": 8, "perro": 5}
     expected = SoftDict(entries, temperature=0.1).search("país", k=4)
     with Catalog.open(tmp_path) as catalog:
-        for name, encoder in {"old": "random", "new": "builtin", "other": "random"}.items():
+        for name, encoder in {"other": "random", "old": "random", "new": "builtin"}.items():
             catalog.create(name, encoder=encoder, temperature=0.1).update(entries)
         old = catalog["old"]  # its vectors are of another encoder than that it goes by
         old._store.set_encoder(old.id, "builtin", "builtin:000000000000", 384)
@@ -229,6 +229,24 @@ def test_a_start_encodes_anew_what_other_weights_of_the_built_in_encoder_wrote(
     assert (again["matches"], later) == (answer["matches"], [])
     # The owner chose that encoder, and may bring back the model that it was.
     assert (refused.status, refused.json["type"].rpartition("/")[2]) == (409, "encoder-mismatch")
+
+
+def test_a_service_none_of_whose_datasets_can_answer_says_why_it_is_not_ready(
+    tmp_path: Path,
+) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        for name in ("one", "two"):
+            dataset = catalog.create(name, encoder="random", temperature=0.1)
+            dataset["a"] = 1
+            dataset._store.set_encoder(dataset.id, "random:1", "random:0", 384)
+    with Service(tmp_path, SOFTDICT_BUNDLED="0") as service:
+        deadline = time.monotonic() + PATIENCE
+        while "the start failed" not in service.get("/readyz").text:
+            assert time.monotonic() < deadline, service.get("/readyz").text
+        unready = service.get("/readyz")
+
+    assert unready.status == 503
+    assert "dataset 'one' was written by encoder random:0" in unready.json["detail"]
 
 
 def test_no_route_of_the_default_service_speaks_to_another_machine(tmp_path: Path) -> None:
