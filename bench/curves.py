@@ -26,6 +26,7 @@ It takes about 8 minutes at a million keys on two cores, up to 5 of them for HNS
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -260,6 +261,9 @@ def main() -> None:
     _large.ask(parser, 200)
     parser.add_argument("--svg", type=Path, default=Path("bench/curves.svg"))
     given = parser.parse_args()
+    drawn = importlib.util.find_spec("matplotlib") is not None
+    if not drawn:
+        print("No picture will be drawn: pip install the matplotlib of bench/requirements.txt")
     started = time.perf_counter()
     snapshot, queries = _large.sketched(given)
     truths, best = _large.exact_attention(snapshot, queries, TEMPERATURES, best=LISTED)
@@ -270,10 +274,8 @@ def main() -> None:
     print("\nBuilt in: " + ", ".join(f"{n} {s:.0f} s" for n, s in builds.items() if s > 1))
     print(f"\n{(time.perf_counter() - started) / 60:.1f} minutes")
     _large.write(given.out, {"what": what, "points": points, "built_s": builds})
-    try:
+    if drawn:
         draw(points, what, given.svg)
-    except ModuleNotFoundError:
-        print(f"No {given.svg}: pip install the matplotlib of bench/requirements.txt")
 
 
 if __name__ == "__main__":
