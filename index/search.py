@@ -275,9 +275,7 @@ def _attend_some(
         outlook, seen = _outlook(snapshot, part, query, tau, taken), None
     if outlook is None:
         return None
-    unevenness = outlook.unevenness(outlook.shares(DRAWN))
-    wanted = (NORMAL * unevenness / tolerance) ** 2 * HEADROOM
-    drawn = round(DRAWN * min(max(wanted, LEAST_DRAWN), GREATEST_STEP))
+    drawn = _foreseen(outlook, tolerance)
     fresh = _attend_fresh(snapshot, part, query, tau, k)
     while RANDOM_ACCESS * (taken + drawn) < part.of_block:
         sample = outlook.sample(outlook.shares(drawn))
@@ -285,10 +283,21 @@ def _attend_some(
         short = max(attention.error, NORMAL * attention.unevenness()) / tolerance
         if short <= 1:
             return attention
-        if seen is not None:  # it does not show where these rows are
-            return _attend_some(snapshot, part, query, tau, k, tolerance, None)
-        drawn = round(drawn * min(max(short**2 * HEADROOM, LEAST_STEP), GREATEST_STEP))
+        if seen is None:
+            drawn = round(drawn * min(max(short**2 * HEADROOM, LEAST_STEP), GREATEST_STEP))
+            continue
+        outlook, seen = _outlook(snapshot, part, query, tau, taken), None  # it showed too little
+        if outlook is None:
+            return None
+        drawn = _foreseen(outlook, tolerance)
     return None
+
+
+def _foreseen(outlook: Outlook, tolerance: float) -> int:
+    """Say how many draws a blend within the tolerance is thought to take."""
+    unevenness = outlook.unevenness(outlook.shares(DRAWN))
+    wanted = (NORMAL * unevenness / tolerance) ** 2 * HEADROOM
+    return round(DRAWN * min(max(wanted, LEAST_DRAWN), GREATEST_STEP))
 
 
 def _outlook(

@@ -133,10 +133,10 @@ class Service:
     def put(self, path: str, body: object) -> Reply:
         return self._send("PUT", path, body)
 
-    def until(self, path: str, status: int = 200) -> Reply:
-        """Ask until the status is that."""
+    def until(self, path: str, status: int = 200, saying: str = "") -> Reply:
+        """Ask until the status is that, and the answer says so."""
         deadline = time.monotonic() + PATIENCE
-        while (reply := self.get(path)).status != status:
+        while (reply := self.get(path)).status != status or saying not in reply.text:
             assert time.monotonic() < deadline, reply.text + self.log
             time.sleep(0.05)
         return reply

@@ -240,10 +240,7 @@ def test_a_service_none_of_whose_datasets_can_answer_says_why_it_is_not_ready(
             dataset["a"] = 1
             dataset._store.set_encoder(dataset.id, "random:1", "random:0", 384)
     with Service(tmp_path, SOFTDICT_BUNDLED="0") as service:
-        deadline = time.monotonic() + PATIENCE
-        while "the start failed" not in service.get("/readyz").text:
-            assert time.monotonic() < deadline, service.get("/readyz").text
-        unready = service.get("/readyz")
+        unready = service.until("/readyz", 503, saying="the start failed")
 
     assert unready.status == 503
     assert "dataset 'one' was written by encoder random:0" in unready.json["detail"]
