@@ -11,6 +11,7 @@ import argparse
 import collections
 import json
 import random
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from training import corpus
 HELD_OUT = ("bird", "garment", "tree", "vehicle", "relative", "metal", "fish")
 SOURCE_LIMITS = {"manythings": 62_000, "python-docs": 14_000, "multi30k": 14_000, "wmt": 24_000}
 MAX_CHARACTERS = 420
+FORM_USES = 2  # of a form of an English word in the English texts, from which it is a row too
 CANDIDATES = 6  # English texts blended into one word's target
 
 
@@ -188,6 +190,14 @@ def prepare(folder: Path, out: Path, seed: int = 0) -> None:
             rows += [("en", "word", w, [english[w]], [1.0]) for w in synset["en"][:3]]
             if corpus.one_in(3, synset["id"]):
                 rows.append(("en", "gloss", synset["def"], [english[synset["def"]]], [1.0]))
+    forms = collections.Counter(
+        form for text in english.ids for form in re.findall("[a-z]{2,}", text.lower())
+    )
+    rows += [
+        ("en", "form", form, [english[form]], [1.0])
+        for form, uses in forms.items()
+        if uses >= FORM_USES
+    ]
     pairs = hypernyms(synsets, found, dev)
     out.mkdir(parents=True, exist_ok=True)
     language, kind, text, targets, weights = zip(*rows, strict=True)

@@ -63,9 +63,14 @@ def embed(texts: list[str], tokenizer, body, max_tokens: int = 256) -> np.ndarra
 
 
 def teach(prepared: Path, out: Path) -> None:
-    texts = pq.read_table(prepared / "english.parquet")["text"].to_pylist()
+    source = prepared / "english.parquet"
+    texts = pq.read_table(source)["text"].to_pylist()
     order = np.array(sorted(range(len(texts)), key=lambda i: len(texts[i])))
     out.mkdir(parents=True, exist_ok=True)
+    mark, found = out / "english.sha256", hashlib.sha256(source.read_bytes()).hexdigest()
+    if mark.exists() and mark.read_text() != found:
+        raise SystemExit(f"{out} holds the rows of other texts than {source}: remove it")
+    mark.write_text(found)
     tokenizer, body = load_teacher()
     began, done = time.time(), 0
     for start in range(0, len(order), SHARD):

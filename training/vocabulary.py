@@ -2,24 +2,32 @@
 
 A piece f starts as Σ p(e|f)·row(e), with p from IBM Model 1 (Brown et al. 1993) over the parallel
 text: the idea of WECHSEL (Minixhofer et al. 2022), with alignment in place of static vectors.
-Pieces that never align start as the mean of their old pieces' rows.
+Pieces that never align start as the mean of their old pieces' rows. English words that are one
+piece to the teacher come back with its rows: split otherwise, its sentences are read otherwise.
 """
 
 import argparse
+import collections
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import torch
 from tokenizers import Tokenizer, models, trainers
+from transformers import BertModel
 
 from training import student
+from training.teach import load_teacher
 
-SIZE = 54_000  # rows: 41.5 MB in fp16
+SIZE = 54_000  # pieces chosen by their use in all languages: 41.5 MB in fp16
+ENGLISH = 4_700  # more, which the teacher has: 3.6 MB
 FOREIGN = 40_000  # pieces proposed from the foreign text, before pruning
 ROUNDS = 5  # of expectation maximisation
 TRUSTED = 8  # uses in `known` languages from which an old row is kept as it is
+WORD = re.compile("[a-z]{2,}")
+INSIDE_CHINESE = re.compile("##[\u3400-\u4dbf\u4e00-\u9fff]")
 
 
 def with_vocabulary(tokenizer: Tokenizer, pieces: list[str]) -> Tokenizer:
@@ -61,6 +69,30 @@ def choose(old: Tokenizer, texts: dict[str, list[str]]) -> list[str]:
             break
         chosen.add(both[i])
     return [piece for piece in both if piece in chosen]
+
+
+def with_english(tokenizer: Tokenizer, body: BertModel, texts: list[str]):
+    """Return the tokenizer and body with the teacher's most used English words among their pieces.
+
+    A word's place is its place in the teacher's vocabulary, which is ordered by use, plus its place
+    by its use in ``texts``. Chinese characters inside of words, which no text has, leave.
+    """
+    teacher_tokenizer, teacher = load_teacher()
+    known, present = teacher_tokenizer.get_vocab(), tokenizer.get_vocab()
+    missing = [p for p in sorted(known, key=known.get) if p not in present and WORD.fullmatch(p)]
+    uses = collections.Counter(word for text in texts for word in WORD.findall(text.lower()))
+    place = {piece: i for i, piece in enumerate(missing)}
+    for i, piece in enumerate(sorted(missing, key=lambda p: -uses[p])):
+        place[piece] += i
+    added = sorted(missing, key=place.get)[:ENGLISH]
+    kept = [p for p in sorted(present, key=present.get) if not INSIDE_CHINESE.fullmatch(p)]
+    rows, taught = (b.get_input_embeddings().weight.detach() for b in (body, teacher))
+    rows = torch.cat([rows[[present[p] for p in kept]], taught[[known[p] for p in added]]])
+    body.resize_token_embeddings(len(rows))
+    with torch.no_grad():
+        body.get_input_embeddings().weight.copy_(rows)
+    print(f"{len(added):,} English words came back, {len(present) - len(kept):,} pieces left")
+    return with_vocabulary(tokenizer, kept + added), body
 
 
 def align(foreign: list[list[int]], english: list[list[int]], n_foreign: int, n_english: int):
@@ -116,7 +148,7 @@ def first_rows(old, new, rows: np.ndarray, texts, parallel, known: list[str]) ->
     return out
 
 
-def widen(prepared: Path, init: Path, known: list[str], out: Path) -> None:
+def widen(prepared: Path, init: Path, known: list[str], only_english: bool, out: Path) -> None:
     table = pq.read_table(prepared / "rows.parquet").to_pydict()
     english = pq.read_table(prepared / "english.parquet")["text"].to_pylist()
     texts: dict[str, list[str]] = {"en": list(english)}
@@ -127,12 +159,16 @@ def widen(prepared: Path, init: Path, known: list[str], out: Path) -> None:
             texts.setdefault(language, []).append(text)
             parallel.append((text, english[targets[0]]))
     old, body = student.load(init)
+    if only_english:
+        student.save(out, *with_english(old, body, english), torch.float32)
+        return
     new = with_vocabulary(old, choose(old, texts))
     rows = body.get_input_embeddings().weight.detach().numpy()
     start = first_rows(old, new, rows, texts, parallel, known)
     body.resize_token_embeddings(len(start))
     with torch.no_grad():
         body.get_input_embeddings().weight.copy_(torch.from_numpy(start))
+    new, body = with_english(new, body, english)
     body.config.pad_token_id = new.token_to_id("[PAD]")
     student.save(out, new, body, torch.float32)
     for language, found in texts.items():
@@ -146,6 +182,8 @@ if __name__ == "__main__":
     parser.add_argument("--prepared", type=Path, default=Path("work/encoder/prepared"))
     parser.add_argument("--init", type=Path, default=Path("../shared/encoder"))
     parser.add_argument("--known", nargs="*", default=["en", "es"], help="languages of --init")
+    parser.add_argument("--only-english", action="store_true",
+                        help="keep the other pieces of --init and their rows")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("work/encoder/start"))
     args = parser.parse_args()
-    widen(args.prepared, args.init, args.known, args.out)
+    widen(args.prepared, args.init, args.known, args.only_english, args.out)
