@@ -8,9 +8,11 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+WORD = re.compile("[a-z]{2,}")
 MARKS = re.compile(r"\{[^}]*\}|\[[^\]]*\]|/[^/]*/")
 ASIDE = re.compile(r"\(([^)]*)\)")
 FORM_OF = re.compile(
@@ -68,6 +70,11 @@ def wiktionary(folder: Path, language: str) -> Iterator[tuple[str, str, str, flo
                 context = " ".join(ASIDE.findall(gloss))
                 if english and len(english.split()) <= 8:
                     yield name, english, context, sense / (1 + rank)
+
+
+def uses(texts: Iterable[str]) -> Counter[str]:
+    """Count the words of English texts, each form by itself."""
+    return Counter(word for text in texts for word in WORD.findall(text.lower()))
 
 
 def concepts(folder: Path) -> Iterator[dict]:

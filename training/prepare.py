@@ -11,7 +11,6 @@ import argparse
 import collections
 import json
 import random
-import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -190,14 +189,9 @@ def prepare(folder: Path, out: Path, seed: int = 0) -> None:
             rows += [("en", "word", w, [english[w]], [1.0]) for w in synset["en"][:3]]
             if corpus.one_in(3, synset["id"]):
                 rows.append(("en", "gloss", synset["def"], [english[synset["def"]]], [1.0]))
-    forms = collections.Counter(
-        form for text in english.ids for form in re.findall("[a-z]{2,}", text.lower())
-    )
-    rows += [
-        ("en", "form", form, [english[form]], [1.0])
-        for form, uses in forms.items()
-        if uses >= FORM_USES
-    ]
+    for form, uses in corpus.uses(english.ids).items():
+        if uses >= FORM_USES:
+            rows.append(("en", "form", form, [english[form]], [1.0]))
     pairs = hypernyms(synsets, found, dev)
     out.mkdir(parents=True, exist_ok=True)
     language, kind, text, targets, weights = zip(*rows, strict=True)

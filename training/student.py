@@ -12,6 +12,7 @@ from transformers import BertModel
 from training.teach import autocast, load_teacher, pooled
 
 MAX_TOKENS = 256
+ENCODED = 6_000  # tokens at a time
 MODULES = [
     ("", "sentence_transformers.base.modules.transformer.Transformer"),
     ("1_Pooling", "sentence_transformers.sentence_transformer.modules.pooling.Pooling"),
@@ -26,6 +27,13 @@ def load(folder: Path) -> tuple[Tokenizer, BertModel]:
         folder, dtype=torch.float32, add_pooling_layer=False, attn_implementation="eager"
     )
     return tokenizer, body.eval()
+
+
+@torch.no_grad()
+def set_rows(body: BertModel, found: torch.Tensor) -> None:
+    """Give a body another vocabulary's (n, d) rows, in place."""
+    body.resize_token_embeddings(len(found), mean_resizing=False)
+    body.get_input_embeddings().weight.copy_(found)
 
 
 @torch.no_grad()
@@ -125,17 +133,23 @@ def batches(lengths: list[int], tokens: int):
         yield batch
 
 
+def forward(body, ids: list[list[int]]) -> torch.Tensor:
+    """Return unit rows (n, d) of texts of like length."""
+    inputs, mask = padded(ids)
+    with autocast():
+        hidden = body(input_ids=inputs, attention_mask=mask).last_hidden_state
+    return pooled(hidden, mask)
+
+
+def unit_rows(tokenizer: Tokenizer, body: BertModel, texts: list[str], tokens: int) -> torch.Tensor:
+    """Return unit rows (n, d) of texts of any lengths, ``tokens`` padded ones at a time."""
+    ids = token_ids(tokenizer, texts)
+    parts = list(batches([len(row) for row in ids], tokens))
+    found = torch.cat([forward(body, [ids[i] for i in part]) for part in parts])
+    return found[np.argsort(np.concatenate(parts))]
+
+
 @torch.inference_mode()
-def encode(tokenizer, body, texts: list[str], tokens: int = 6000) -> np.ndarray:
+def encode(tokenizer: Tokenizer, body: BertModel, texts: list[str]) -> np.ndarray:
     """Return unit rows (n, d)."""
-    ids = token_ids(tokenizer, list(texts))
-    out = np.empty((len(ids), body.config.hidden_size), np.float32)
-    training = body.training
-    body.eval()
-    for rows in batches([len(row) for row in ids], tokens):
-        inputs, mask = padded([ids[i] for i in rows])
-        with autocast():
-            hidden = body(input_ids=inputs, attention_mask=mask).last_hidden_state
-        out[rows] = pooled(hidden, mask).numpy()
-    body.train(training)
-    return out
+    return unit_rows(tokenizer, body, texts, ENCODED).numpy()

@@ -25,7 +25,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from training import student
-from training.teach import autocast, pooled, taught
+from training.teach import taught
 
 # Share of texts for each (kind, language); None shares evenly among languages not named.
 MIX = {
@@ -205,21 +205,6 @@ class Human:
         return a, b, torch.tensor(scores)
 
 
-def forward(body, ids: list[list[int]]) -> torch.Tensor:
-    inputs, mask = student.padded(ids)
-    with autocast():
-        hidden = body(input_ids=inputs, attention_mask=mask).last_hidden_state
-    return pooled(hidden, mask)
-
-
-def forward_texts(tokenizer, body, texts: list[str]) -> torch.Tensor:
-    """Return unit rows (n, d) of texts of any lengths, padded only to those of like length."""
-    ids = student.token_ids(tokenizer, texts)
-    parts = list(student.batches([len(row) for row in ids], PART))
-    rows = torch.cat([forward(body, [ids[i] for i in part]) for part in parts])
-    return rows[np.argsort(np.concatenate(parts))]
-
-
 def contrast(a: torch.Tensor, b: torch.Tensor, ignored: torch.Tensor) -> torch.Tensor:
     scores = (SCALE * a @ b.T).masked_fill(ignored, -torch.inf)
     labels = torch.arange(len(a))
@@ -292,17 +277,17 @@ def train(
             warm = min(1, (step + 1) / WARM_UP)
             factor = warm * max(0, 1 - elapsed / limit)
             set_rates(optims, ROWS_LR * rows_rate * factor, BODY_LR * body_rate * factor)
-            s = forward(body, [ids[i] for i in rows])
+            s = student.forward(body, [ids[i] for i in rows])
             loss, cosine = distillation(s, torch.from_numpy(targets[rows]))
             if step % 2 == 0:
                 categories, members, related = hypernyms.draw(PAIRS)
-                both = forward_texts(tokenizer, body, categories + members)
+                both = student.unit_rows(tokenizer, body, categories + members, PART)
                 link = contrast(both[: len(categories)], both[len(categories) :], related)
                 loss = loss + 0.15 * link
                 totals[2:] += link.item(), 1
             if step % 2 and elapsed > human_from * limit:
                 a, b, scores = human.draw(HUMAN_PAIRS)
-                both = forward_texts(tokenizer, body, a + b)
+                both = student.unit_rows(tokenizer, body, a + b, PART)
                 near = (both[: len(a)] * both[len(a) :]).sum(-1)
                 loss = loss + disagreement(near, scores / 5)
             loss.backward()

@@ -7,7 +7,6 @@ piece to the teacher come back with its rows: split otherwise, its sentences are
 """
 
 import argparse
-import collections
 import json
 import re
 from pathlib import Path
@@ -18,7 +17,7 @@ import torch
 from tokenizers import Tokenizer, models, trainers
 from transformers import BertModel
 
-from training import student
+from training import corpus, student
 from training.teach import load_teacher
 
 SIZE = 54_000  # pieces chosen by their use in all languages: 41.5 MB in fp16
@@ -26,7 +25,6 @@ ENGLISH = 4_700  # more, which the teacher has: 3.6 MB
 FOREIGN = 40_000  # pieces proposed from the foreign text, before pruning
 ROUNDS = 5  # of expectation maximisation
 TRUSTED = 8  # uses in `known` languages from which an old row is kept as it is
-WORD = re.compile("[a-z]{2,}")
 INSIDE_CHINESE = re.compile("##[\u3400-\u4dbf\u4e00-\u9fff]")
 
 
@@ -79,8 +77,10 @@ def with_english(tokenizer: Tokenizer, body: BertModel, texts: list[str]):
     """
     teacher_tokenizer, teacher = load_teacher()
     known, present = teacher_tokenizer.get_vocab(), tokenizer.get_vocab()
-    missing = [p for p in sorted(known, key=known.get) if p not in present and WORD.fullmatch(p)]
-    uses = collections.Counter(word for text in texts for word in WORD.findall(text.lower()))
+    missing = [
+        p for p in sorted(known, key=known.get) if p not in present and corpus.WORD.fullmatch(p)
+    ]
+    uses = corpus.uses(texts)
     place = {piece: i for i, piece in enumerate(missing)}
     for i, piece in enumerate(sorted(missing, key=lambda p: -uses[p])):
         place[piece] += i
@@ -88,9 +88,7 @@ def with_english(tokenizer: Tokenizer, body: BertModel, texts: list[str]):
     kept = [p for p in sorted(present, key=present.get) if not INSIDE_CHINESE.fullmatch(p)]
     rows, taught = (b.get_input_embeddings().weight.detach() for b in (body, teacher))
     rows = torch.cat([rows[[present[p] for p in kept]], taught[[known[p] for p in added]]])
-    body.resize_token_embeddings(len(rows))
-    with torch.no_grad():
-        body.get_input_embeddings().weight.copy_(rows)
+    student.set_rows(body, rows)
     print(f"{len(added):,} English words came back, {len(present) - len(kept):,} pieces left")
     return with_vocabulary(tokenizer, kept + added), body
 
@@ -149,8 +147,12 @@ def first_rows(old, new, rows: np.ndarray, texts, parallel, known: list[str]) ->
 
 
 def widen(prepared: Path, init: Path, known: list[str], only_english: bool, out: Path) -> None:
-    table = pq.read_table(prepared / "rows.parquet").to_pydict()
+    old, body = student.load(init)
     english = pq.read_table(prepared / "english.parquet")["text"].to_pylist()
+    if only_english:
+        student.save(out, *with_english(old, body, english), torch.float32)
+        return
+    table = pq.read_table(prepared / "rows.parquet").to_pydict()
     texts: dict[str, list[str]] = {"en": list(english)}
     parallel = []
     columns = zip(*(table[name] for name in ("language", "kind", "text", "targets")), strict=True)
@@ -158,16 +160,10 @@ def widen(prepared: Path, init: Path, known: list[str], only_english: bool, out:
         if language != "en" and kind != "paragraph":
             texts.setdefault(language, []).append(text)
             parallel.append((text, english[targets[0]]))
-    old, body = student.load(init)
-    if only_english:
-        student.save(out, *with_english(old, body, english), torch.float32)
-        return
     new = with_vocabulary(old, choose(old, texts))
     rows = body.get_input_embeddings().weight.detach().numpy()
     start = first_rows(old, new, rows, texts, parallel, known)
-    body.resize_token_embeddings(len(start))
-    with torch.no_grad():
-        body.get_input_embeddings().weight.copy_(torch.from_numpy(start))
+    student.set_rows(body, torch.from_numpy(start))
     new, body = with_english(new, body, english)
     body.config.pad_token_id = new.token_to_id("[PAD]")
     student.save(out, new, body, torch.float32)
