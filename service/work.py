@@ -72,9 +72,14 @@ class Jobs:
     def submit(
         self, dataset: str, work: Work, discard: Callable[[], object], *, kind: JobKind = "load"
     ) -> Job:
-        """Put a job at the end of the queue; raise TooManyJobs for a load if that is full."""
+        """Put a job at the end of the queue.
+
+        Raises TooManyJobs for a load if that is full, and JobCancelled once the queue is closed.
+        """
         with self._changed:
-            if self._closed or (kind == "load" and len(self._queue) >= self._waiting):
+            if self._closed:
+                raise JobCancelled
+            if kind == "load" and len(self._queue) >= self._waiting:
                 raise TooManyJobs(self._waiting)
             job = Job(dataset, kind, work, discard)
             self._jobs[job.id] = job

@@ -165,7 +165,7 @@ def test_closing_cancels_what_runs_and_what_waits() -> None:
     closing.join(PATIENCE)
 
     assert (running.state, waiting.state) == ("cancelled", "cancelled")
-    with pytest.raises(TooManyJobs):
+    with pytest.raises(JobCancelled):
         jobs.submit("d", Gate(), lambda: None)
 
 
