@@ -27,6 +27,7 @@ from index.where import Where, parse_where, where_mask
 Weights = NDArray[np.floating[Any]]
 
 SCARCE = 1.5  # times the tolerance: on real keys a blend is off by .6 of what is reckoned with
+ALONE = 1.15  # times the tolerance, likewise, for keys that are attended to by themselves
 SEEN = 4.0  # times as uneven as that: with more, the keys seen do not show where the others are
 
 
@@ -364,7 +365,7 @@ def blend_attention(
             temperature=attention.temperature,
             allowed=snapshot.having[numbers[0]] if allowed is snapshot.alive else allowed & known,
             k=1,
-            tolerance=tolerance,
+            tolerance=ALONE * tolerance,
             seen=attention.outlook if unevenness < SEEN * limit else None,
         )
         share = float(attention.weights[there].sum())

@@ -46,7 +46,7 @@ from index.vectors import Rows, VectorBlock
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
-DEEP = 6.0  # standard deviations above its middle, a cell still holds a key or two
+DEEP = 5.0  # standard deviations above its middle, a cell still holds a key or two
 LEAST_LOOKED_AT = 2.0  # times as many keys as are wanted
 THIN = 0.1  # of a cell's keys are allowed: looking at the codes of all costs more than those
 HALVINGS = 8  # of the scores that a bar may lie at: to within a hundredth

@@ -41,6 +41,7 @@ FARTHEST = 0.4  # of a block's codes are ranked, or scanning is as fast
 FEWEST_TAKEN = 0.25  # of the keys to take suffice, where a mask hides the others
 LEAST_DRAWN = 0.4  # of these, however few would do: fewer cannot tell their own error
 HEADROOM = 1.4  # more draws than a tolerance asks for: the next estimate may be unluckier
+NEARLY = 1.5  # times the tolerance: more of the same draws are cheaper than another look
 LEAST_STEP, GREATEST_STEP = 1.25, 16.0  # times as many draws as before
 
 
@@ -283,7 +284,7 @@ def _attend_some(
         short = max(attention.error, NORMAL * attention.unevenness()) / tolerance
         if short <= 1:
             return attention
-        if seen is None:
+        if seen is None or short <= NEARLY:
             drawn = round(drawn * min(max(short**2 * HEADROOM, LEAST_STEP), GREATEST_STEP))
             continue
         outlook, seen = _outlook(snapshot, part, query, tau, taken), None  # it showed too little
