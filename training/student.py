@@ -9,7 +9,7 @@ import torch
 from tokenizers import Tokenizer, normalizers
 from transformers import BertModel
 
-from training.teach import autocast, load_teacher, pooled
+from training.teach import autocast, pooled
 
 MAX_TOKENS = 256
 ENCODED = 6_000  # tokens at a time
@@ -37,18 +37,18 @@ def set_rows(body: BertModel, found: torch.Tensor) -> None:
 
 
 @torch.no_grad()
-def approach_teacher(tokenizer: Tokenizer, body: BertModel, share: float) -> None:
+def approach_teacher(tokenizer: Tokenizer, body: BertModel, teacher, share: float) -> None:
     """Mix the teacher's weights into a student's, in place (Wortsman et al. 2022).
 
     The student has come from them, so what lies between is of use too.
     """
-    teacher_tokenizer, teacher = load_teacher()
-    theirs = teacher.state_dict()
+    teacher_tokenizer, teacher_body = teacher
+    theirs = teacher_body.state_dict()
     for name, weight in body.state_dict().items():
         if "word_embeddings" not in name and weight.is_floating_point():
             weight.lerp_(theirs[name], share)
     rows = body.get_input_embeddings().weight
-    teacher_rows = teacher.get_input_embeddings().weight
+    teacher_rows = teacher_body.get_input_embeddings().weight
     known = teacher_tokenizer.get_vocab()
     for piece, i in tokenizer.get_vocab().items():
         if piece in known:

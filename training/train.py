@@ -25,7 +25,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from training import student
-from training.teach import taught
+from training.teach import load_teacher, taught
 
 # Share of texts for each (kind, language); None shares evenly among languages not named.
 MIX = {
@@ -258,7 +258,7 @@ def train(
             optim.load_state_dict(content)
         elapsed, step, seen = state["elapsed"], state["step"], state["seen"]
     elif teacher_share:
-        student.approach_teacher(tokenizer, body, teacher_share)
+        student.approach_teacher(tokenizer, body, load_teacher(), teacher_share)
     texts = Texts(prepared, taught(taught_in), words, seed + step)
     hypernyms, human = Hypernyms(prepared, seed + step), Human(stsb, seed + step)
     limit, saved = 60 * minutes, elapsed

@@ -69,13 +69,13 @@ def choose(old: Tokenizer, texts: dict[str, list[str]]) -> list[str]:
     return [piece for piece in both if piece in chosen]
 
 
-def with_english(tokenizer: Tokenizer, body: BertModel, texts: list[str]):
+def with_english(tokenizer: Tokenizer, body: BertModel, texts: list[str], teacher):
     """Return the tokenizer and body with the teacher's most used English words among their pieces.
 
     A word's place is its place in the teacher's vocabulary, which is ordered by use, plus its place
     by its use in ``texts``. Chinese characters inside of words, which no text has, leave.
     """
-    teacher_tokenizer, teacher = load_teacher()
+    teacher_tokenizer, teacher_body = teacher
     known, present = teacher_tokenizer.get_vocab(), tokenizer.get_vocab()
     missing = [
         p for p in sorted(known, key=known.get) if p not in present and corpus.WORD.fullmatch(p)
@@ -86,7 +86,7 @@ def with_english(tokenizer: Tokenizer, body: BertModel, texts: list[str]):
         place[piece] += i
     added = sorted(missing, key=place.get)[:ENGLISH]
     kept = [p for p in sorted(present, key=present.get) if not INSIDE_CHINESE.fullmatch(p)]
-    rows, taught = (b.get_input_embeddings().weight.detach() for b in (body, teacher))
+    rows, taught = (b.get_input_embeddings().weight.detach() for b in (body, teacher_body))
     rows = torch.cat([rows[[present[p] for p in kept]], taught[[known[p] for p in added]]])
     student.set_rows(body, rows)
     print(f"{len(added):,} English words came back, {len(present) - len(kept):,} pieces left")
@@ -150,7 +150,7 @@ def widen(prepared: Path, init: Path, known: list[str], only_english: bool, out:
     old, body = student.load(init)
     english = pq.read_table(prepared / "english.parquet")["text"].to_pylist()
     if only_english:
-        student.save(out, *with_english(old, body, english), torch.float32)
+        student.save(out, *with_english(old, body, english, load_teacher()), torch.float32)
         return
     table = pq.read_table(prepared / "rows.parquet").to_pydict()
     texts: dict[str, list[str]] = {"en": list(english)}
@@ -164,7 +164,7 @@ def widen(prepared: Path, init: Path, known: list[str], only_english: bool, out:
     rows = body.get_input_embeddings().weight.detach().numpy()
     start = first_rows(old, new, rows, texts, parallel, known)
     student.set_rows(body, torch.from_numpy(start))
-    new, body = with_english(new, body, english)
+    new, body = with_english(new, body, english, load_teacher())
     body.config.pad_token_id = new.token_to_id("[PAD]")
     student.save(out, new, body, torch.float32)
     for language, found in texts.items():

@@ -1,0 +1,164 @@
+"""What training does by itself, and not by a library, against sums by hand and tiny models."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from transformers import BertConfig, BertModel
+
+from training import corpus, student, vocabulary
+from training.teach import taught, teach
+from training.train import disagreement, strip_accents, typo
+
+SHIPPED = Path("data/encoder/tokenizer.json")
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+sentences = st.lists(st.integers(0, 4), min_size=1, max_size=4)
+
+
+def model_of(pieces: list[str], *, seed: int) -> tuple[Tokenizer, BertModel]:
+    """A tokenizer of these pieces and a tiny body with random rows."""
+    tokenizer = vocabulary.with_vocabulary(Tokenizer.from_file(str(SHIPPED)), pieces)
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(pieces), hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=8, max_position_embeddings=16,
+    )  # fmt: skip
+    return tokenizer, BertModel(config, add_pooling_layer=False).eval()
+
+
+def rows_of(model: tuple[Tokenizer, BertModel]) -> dict[str, np.ndarray]:
+    tokenizer, body = model
+    rows = body.get_input_embeddings().weight.detach().numpy().copy()
+    return {piece: rows[i] for piece, i in tokenizer.get_vocab().items()}
+
+
+@given(st.lists(st.tuples(sentences, sentences), min_size=1, max_size=5))
+def test_alignment_is_ibm_model_one(pairs: list[tuple[list[int], list[int]]]) -> None:
+    null = 5
+    chance: dict[tuple[int, int], float] = defaultdict(lambda: 1.0)
+    for _ in range(vocabulary.ROUNDS):
+        drawn: dict[tuple[int, int], float] = defaultdict(float)
+        by: dict[int, float] = defaultdict(float)
+        for foreign, english in pairs:
+            for e in english:
+                whole = sum(chance[f, e] for f in [null, *foreign])
+                for f in [null, *foreign]:
+                    drawn[f, e] += chance[f, e] / whole
+                    by[f] += chance[f, e] / whole
+        chance = defaultdict(float, {(f, e): n / by[f] for (f, e), n in drawn.items()})
+
+    found = vocabulary.align([f for f, _ in pairs], [e for _, e in pairs], null, 5)
+
+    mine = {(int(f), int(e)): p for f, e, p in zip(*found, strict=True)}
+    assert mine == pytest.approx(dict(chance))
+
+
+@given(st.lists(st.integers(1, 30), min_size=1), st.integers(1, 100))
+def test_every_text_is_in_one_batch_and_no_batch_is_too_large(
+    lengths: list[int], tokens: int
+) -> None:
+    batches = list(student.batches(lengths, tokens))
+
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= tokens
+
+
+def test_a_text_is_encoded_alike_in_any_company() -> None:
+    tokenizer, body = model_of([*SPECIAL, *"abcdefgh", *(f"##{c}" for c in "abcdefgh")], seed=0)
+    texts = ["abc", "a b c d e f", "h", "gg hh", "bad cab"]
+    alone = np.concatenate([student.encode(tokenizer, body, [text]) for text in texts])
+
+    together = student.encode(tokenizer, body, texts)
+
+    np.testing.assert_allclose(together, alone, atol=0.02)  # bfloat16, where there is any
+    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
+
+
+def test_english_words_come_back_with_the_teachers_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = model_of([*SPECIAL, "a", "##a", "casa", "##中", "中"], seed=1)
+    teacher = model_of([*SPECIAL, "a", "the", "odd", "topping", "casa", "##ing", "1st"], seed=2)
+    before, theirs = rows_of(own), rows_of(teacher)
+    monkeypatch.setattr(vocabulary, "ENGLISH", 2)
+
+    tokenizer, body = vocabulary.with_english(*own, ["the topping", "Topping!"], teacher)
+
+    after = rows_of((tokenizer, body))
+    assert set(after) == {*SPECIAL, "a", "##a", "casa", "中", "the", "topping"}
+    for piece, row in after.items():
+        source = theirs if piece in ("the", "topping") else before
+        np.testing.assert_array_equal(row, source[piece])
+    assert tokenizer.encode("the topping").tokens == ["[CLS]", "the", "topping", "[SEP]"]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_a_student_moves_towards_its_teacher_by_a_share(share: float) -> None:
+    own = model_of([*SPECIAL, "casa", "a"], seed=3)
+    teacher = model_of([*SPECIAL, "a", "the"], seed=4)
+    layer = "encoder.layer.0.output.dense.weight"
+    before, theirs = rows_of(own), rows_of(teacher)
+    start, end = (model[1].state_dict()[layer].clone() for model in (own, teacher))
+
+    student.approach_teacher(*own, teacher, share)
+
+    after = rows_of(own)
+    np.testing.assert_array_equal(after["casa"], before["casa"])
+    mixed = (1 - share) * before["a"] + share * theirs["a"]
+    np.testing.assert_allclose(after["a"], mixed, atol=1e-6)
+    torch.testing.assert_close(own[1].state_dict()[layer], (1 - share) * start + share * end)
+
+
+def test_the_teachers_rows_are_of_the_texts_at_hand(tmp_path: Path) -> None:
+    prepared, out = tmp_path / "prepared", tmp_path / "taught"
+    prepared.mkdir()
+    pq.write_table(pa.table({"text": ["one", "another"]}), prepared / "english.parquet")
+    out.mkdir()
+    (out / "english.sha256").write_text("of other texts")
+
+    with pytest.raises(SystemExit, match="other texts"):
+        teach(prepared, out)
+
+
+def test_shards_of_rows_are_put_back_in_order(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float16)
+    order = np.array([3, 0, 6, 1, 5, 2, 4])
+    for start in (0, 4):
+        part = order[start : start + 4]
+        np.savez(tmp_path / f"{start:08d}.npz", rows=part, vectors=rows[part])
+
+    np.testing.assert_array_equal(taught(tmp_path), rows)
+
+
+@given(st.text("abcñé ", min_size=3, max_size=12), st.integers())
+def test_a_slip_of_the_finger_is_one_letter_off(text: str, seed: int) -> None:
+    slipped = typo(text, random.Random(seed))
+
+    assert abs(len(slipped) - len(text)) <= 1
+    assert (slipped[0], set(slipped) - set(text)) == (text[0], set())
+
+
+def test_accents_go_and_letters_stay() -> None:
+    assert strip_accents("méxico, año, Lübeck") == "mexico, ano, Lubeck"
+
+
+def test_words_are_counted_form_by_form() -> None:
+    assert corpus.uses(["The cats' cat.", "A CAT!"]) == {"the": 1, "cats": 1, "cat": 2}
+
+
+def test_disagreement_is_the_squared_error_and_what_correlation_lacks() -> None:
+    near, scores = torch.tensor([0.1, 0.9, 0.4]), torch.tensor([0.0, 1.0, 0.6])
+    r = np.corrcoef(near.numpy(), scores.numpy())[0, 1]
+    squares = float(((near - scores) ** 2).mean())
+
+    assert float(disagreement(near, scores)) == pytest.approx(squares + 0.5 * (1 - r), abs=1e-6)
