@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
+from training import student
+
 TEACHER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 SHARD = 8192  # texts
-TOKENS = 6000  # per batch
 
 
 def load_teacher():
@@ -26,40 +27,11 @@ def load_teacher():
     return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
 
 
-def autocast() -> torch.autocast:
-    """Compute in bfloat16 where the processor does; elsewhere it is imitated, 20 times slower."""
-    return torch.autocast("cpu", torch.bfloat16, torch.ops.mkldnn._is_mkldnn_bf16_supported())
-
-
-def pooled(hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Average the tokens of each text and bring the mean to unit length. (b, t, d) → (b, d)"""
-    weights = mask.unsqueeze(-1).to(torch.float32)
-    mean = (hidden.float() * weights).sum(1) / weights.sum(1)
-    return torch.nn.functional.normalize(mean, dim=-1)
-
-
 @torch.inference_mode()
-def embed(texts: list[str], tokenizer, body, max_tokens: int = 256) -> np.ndarray:
+def embed(texts: list[str], tokenizer, body) -> np.ndarray:
     """Return unit rows (n, d) in float32."""
-    ids = tokenizer(texts, truncation=True, max_length=max_tokens)["input_ids"]
-    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-    out = np.empty((len(texts), body.config.hidden_size), np.float32)
-    start = 0
-    while start < len(order):
-        stop = start + 1
-        while stop < len(order) and (stop - start + 1) * len(ids[order[stop]]) <= TOKENS:
-            stop += 1
-        rows = order[start:stop]
-        width = len(ids[rows[-1]])
-        padded = torch.zeros((len(rows), width), dtype=torch.long)
-        for i, row in enumerate(rows):
-            padded[i, : len(ids[row])] = torch.tensor(ids[row])
-        mask = (torch.arange(width) < torch.tensor([[len(ids[row])] for row in rows])).long()
-        with autocast():
-            hidden = body(input_ids=padded, attention_mask=mask).last_hidden_state
-        out[rows] = pooled(hidden, mask).numpy()
-        start = stop
-    return out
+    ids = tokenizer(texts, truncation=True, max_length=student.MAX_TOKENS)["input_ids"]
+    return student.unit_rows(body, ids, student.ENCODED).numpy()
 
 
 def teach(prepared: Path, out: Path) -> None:

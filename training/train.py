@@ -281,13 +281,15 @@ def train(
             loss, cosine = distillation(s, torch.from_numpy(targets[rows]))
             if step % 2 == 0:
                 categories, members, related = hypernyms.draw(PAIRS)
-                both = student.unit_rows(tokenizer, body, categories + members, PART)
+                both = student.unit_rows(
+                    body, student.token_ids(tokenizer, categories + members), PART
+                )
                 link = contrast(both[: len(categories)], both[len(categories) :], related)
                 loss = loss + 0.15 * link
                 totals[2:] += link.item(), 1
             if step % 2 and elapsed > human_from * limit:
                 a, b, scores = human.draw(HUMAN_PAIRS)
-                both = student.unit_rows(tokenizer, body, a + b, PART)
+                both = student.unit_rows(body, student.token_ids(tokenizer, a + b), PART)
                 near = (both[: len(a)] * both[len(a) :]).sum(-1)
                 loss = loss + disagreement(near, scores / 5)
             loss.backward()
