@@ -282,7 +282,7 @@ def test_codes_leave_out_nothing_of_their_cells_that_scores_above_the_last(
             inside = np.concatenate([np.arange(*sketch.starts[c : c + 2]) for c in some])
 
             assert set(wide_rows.tolist()) == set(inside.tolist())
-            assert min(360, len(inside)) <= len(rows) <= 600 and len(set(rows.tolist())) == len(
+            assert min(400, len(inside)) <= len(rows) <= 600 and len(set(rows.tolist())) == len(
                 rows
             )
             assert (np.diff(scores) <= 0).all()
