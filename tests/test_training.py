@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import json
 import random
 from collections import defaultdict
 from pathlib import Path
@@ -16,7 +19,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel
 
-from training import corpus, student, vocabulary
+from training import corpus, evaluate, prepare, student, vocabulary
 from training.teach import taught, teach
 from training.train import disagreement, strip_accents, typo
 
@@ -162,3 +165,45 @@ def test_disagreement_is_the_squared_error_and_what_correlation_lacks() -> None:
     squares = float(((near - scores) ** 2).mean())
 
     assert float(disagreement(near, scores)) == pytest.approx(squares + 0.5 * (1 - r), abs=1e-6)
+
+
+def test_paragraphs_are_consecutive_lines_though_sentences_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(prepare.SOURCE_LIMITS, "wmt", 20)
+    with gzip.open(tmp_path / "en-xx.tsv.gz", "wt", encoding="utf-8") as stream:
+        stream.writelines(f"line {i}\tlinio {i}\twmt\n" for i in range(100))
+    english = prepare.English()
+    held_out: dict[str, list] = {"sentences": []}
+    rows = list(prepare.sentence_rows(tmp_path, "xx", english, random.Random(0), held_out))
+    texts = list(english.ids)
+    lines = [i for i in range(100) if not corpus.one_in(150, f"line {i}")]
+    spread = " ".join(f"linio {i}" for i in lines)
+    paragraphs = [
+        (text, texts[targets[0]]) for _, kind, text, targets, _ in rows if kind == "paragraph"
+    ]
+    assert len(paragraphs) == len(range(0, len(lines) - 5, prepare.PARAGRAPH_EACH))
+    for foreign, translated in paragraphs:
+        assert f"{foreign} " in spread
+        assert translated == foreign.replace("linio", "line")
+        assert 3 <= translated.count("line") <= 5
+    assert sum(kind == "sentence" for _, kind, *_ in rows) == 20
+
+
+def test_no_table_looks_at_a_question_that_was_trained_on(tmp_path: Path) -> None:
+    (tmp_path / "banking77").mkdir()
+    with (tmp_path / "banking77/train.csv").open("w", encoding="utf-8", newline="") as stream:
+        rows = [(f"question {i}", f"intent {i % 7}") for i in range(6000)]
+        csv.writer(stream).writerows([("text", "category"), *rows])
+    parts = {part: [(f"{part} {i}", "intent") for i in range(10)] for part in ("train", "val")}
+    (tmp_path / "clinc150").mkdir()
+    (tmp_path / "clinc150/train_val.json").write_text(json.dumps(parts), encoding="utf-8")
+    trained = evaluate.questions(tmp_path)
+    looked_at = {
+        text
+        for part in (evaluate.banking(tmp_path)[0], *evaluate.clinc(tmp_path)[0].values())
+        for text, _ in part
+    }
+    assert len(trained) == 500 + 7
+    assert not looked_at & set(trained)
+    assert len(looked_at) == 5500 + 3 + 10

@@ -22,7 +22,7 @@ def main() -> None:
     rows = ["--prepared", prepared, "--taught", taught, "--stsb", f"{a.eval}/stsb"]
     students = ["--source", trained, f"{last}/student"]
     steps = [
-        ["prepare", "--corpus", a.corpus, "--out", prepared],
+        ["prepare", "--corpus", a.corpus, "--eval", a.eval, "--out", prepared],
         ["teach", "--prepared", prepared, "--out", taught],
         ["vocabulary", "--prepared", prepared, "--init", a.init, "--out", f"{w}/start"],
         ["train", *rows, "--start", f"{w}/start", "--out", f"{w}/trained",

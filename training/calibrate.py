@@ -81,8 +81,8 @@ def sources(encode, prepared: Path, folder: Path, seed: int) -> list[Source]:
         heads = [(head, i) for i, c in enumerate(kept) for head in c["category"][language][:2]]
         add(f"category {language}", [h for h, _ in heads], [m for m, _ in members],
             [i for _, i in heads], [i for _, i in members])  # fmt: skip
-    banking = evaluate.banking(folder)
-    intents = evaluate.clinc(folder)
+    banking, _ = evaluate.banking(folder)
+    intents, _ = evaluate.clinc(folder)
     rng.shuffle(banking)
     labels = sorted({label for _, label in banking})
     keys = [(text, labels.index(label)) for text, label in banking[:3000]]
@@ -94,7 +94,7 @@ def sources(encode, prepared: Path, folder: Path, seed: int) -> list[Source]:
     add("banking, CLINC queries", [q for q, _ in queries], [k for k, _ in keys],
         [g for _, g in queries], [g for _, g in keys], half)  # fmt: skip
     names = sorted({label for _, label in intents["train"]})
-    keys = [(text, names.index(label)) for text, label in intents["train"][::4]]
+    keys = [(text, names.index(label)) for text, label in intents["train"]]
     queries = [(text, names.index(label)) for text, label in rng.sample(intents["val"], 1000)]
     outside = intents.get("oos_val", []) + intents.get("oos_train", [])
     queries += [(text, -1) for text, _ in outside]

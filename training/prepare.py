@@ -17,10 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from training import corpus
+from training.evaluate import questions
 
 # English lemma of each category whose hypernym links are kept for development.
 HELD_OUT = ("bird", "garment", "tree", "vehicle", "relative", "metal", "fish")
 SOURCE_LIMITS = {"manythings": 62_000, "python-docs": 14_000, "multi30k": 14_000, "wmt": 24_000}
+DOCUMENTS = ("wmt", "ntrex")  # sources whose consecutive lines are of one piece of news
+PARAGRAPH_EACH = 9  # lines
 MAX_CHARACTERS = 420
 FORM_USES = 2  # of a form of an English word in the English texts, from which it is a row too
 CANDIDATES = 6  # English texts blended into one word's target
@@ -51,6 +54,13 @@ def sentence_rows(folder, language, english, rng, dev):
             continue
         by_source[source].append((en, foreign))
     for source, pairs in by_source.items():
+        if source.startswith(DOCUMENTS):
+            for start in range(0, len(pairs) - 5, PARAGRAPH_EACH):
+                part = pairs[start : start + rng.randint(3, 5)]
+                yield (
+                    language, "paragraph", " ".join(foreign for _, foreign in part),
+                    [english[" ".join(en for en, _ in part)]], [1.0],
+                )  # fmt: skip
         # Texts that other languages translate too come first: one teacher row serves them all.
         if len(pairs) > limit(source):
             rng.shuffle(pairs)
@@ -64,13 +74,6 @@ def sentence_rows(folder, language, english, rng, dev):
             pairs = kept[: limit(source)]
         for en, foreign in pairs:
             yield language, "sentence", foreign, [english[en]], [1.0]
-        if source.startswith("wmt"):  # consecutive lines of news make paragraphs
-            for start in range(0, len(pairs) - 5, 18):
-                part = pairs[start : start + rng.randint(3, 5)]
-                yield (
-                    language, "paragraph", " ".join(foreign for _, foreign in part),
-                    [english[" ".join(en for en, _ in part)]], [1.0],
-                )  # fmt: skip
 
 
 def lexicon(folder, language, synsets):
@@ -172,7 +175,7 @@ def hypernyms(synsets, language_list, dev):
     return rows
 
 
-def prepare(folder: Path, out: Path, seed: int = 0) -> None:
+def prepare(folder: Path, labelled: Path, out: Path, seed: int = 0) -> None:
     rng = random.Random(seed)
     english = English()
     dev = {"sentences": [], "words": [], "known words": [], "categories": []}
@@ -192,6 +195,8 @@ def prepare(folder: Path, out: Path, seed: int = 0) -> None:
     for form, uses in corpus.uses(english.ids).items():
         if uses >= FORM_USES:
             rows.append(("en", "form", form, [english[form]], [1.0]))
+    for question in questions(labelled):
+        rows.append(("en", "question", question, [english[question]], [1.0]))
     pairs = hypernyms(synsets, found, dev)
     out.mkdir(parents=True, exist_ok=True)
     language, kind, text, targets, weights = zip(*rows, strict=True)
@@ -216,7 +221,8 @@ def prepare(folder: Path, out: Path, seed: int = 0) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpus", type=Path, default=Path("../shared/corpus"))
+    parser.add_argument("--eval", type=Path, default=Path("../shared/eval"))
     parser.add_argument("--out", type=Path, default=Path("work/encoder/prepared"))
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    prepare(args.corpus, args.out, args.seed)
+    prepare(args.corpus, args.eval, args.out, args.seed)
