@@ -37,6 +37,7 @@ ROUNDING = 2e-7  # of a float32 cosine, of which any weight may be off by 1 / τ
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 SHARE_DRAWN_FROM = 0.25  # of a sketched block must be allowed, or scanning is as fast
 CODED, TAKEN, DRAWN = 8192, 1024, 7168  # keys seen by codes, scored, and first thought to draw
+EACH_LISTED = 16  # keys are scored for each that is listed
 FARTHEST = 0.4  # of a block's codes are ranked, or scanning is as fast
 FEWEST_TAKEN = 0.25  # of the keys to take suffice, where a mask hides the others
 LEAST_DRAWN = 0.4  # of these, however few would do: fewer cannot tell their own error
@@ -58,6 +59,7 @@ class Attention:
     counts: NDArray[np.float64] | None = None  # (m,) how many keys each stands for; None: itself
     coverage: float = 1.0  # share of the mass computed key by key
     error: float = 0.0  # total variation from exact attention, at 95 %
+    listed: int = 0  # more keys that were scored, to list the best of them alone
     outlook: Outlook | None = None  # from which the keys were drawn, if they were
 
     @cached_property
@@ -90,7 +92,7 @@ class Attention:
     @property
     def scored(self) -> int:
         """How many keys were scored one by one."""
-        return self.keys if self.rows is None else len(self.scores)
+        return self.keys if self.rows is None else len(self.scores) + self.listed
 
     @property
     def best(self) -> float:
@@ -118,7 +120,7 @@ def attend_keys(
     allowed : (n,) bool array
         Which rows may be attended to.
     k : int
-        How many of the best to keep. They change no weight.
+        How many of the best to list. They change no weight.
     tolerance : float
         Wanted total variation error of the weights, and wanted error of a blended number over
         its standard deviation, both at 95 %. At 0, and where it is as cheap, every key is
@@ -269,25 +271,24 @@ def _attend_some(
     """Attend to a sample, as large as the tolerance asks for; None where a scan is cheaper."""
     if part.share < SHARE_DRAWN_FROM:
         return None
-    taken = max(TAKEN, round(2 * k / FEWEST_TAKEN))
     if seen is not None and part.left is not None:
         outlook: Outlook | None = seen.under(part.left)
     else:
-        outlook, seen = _outlook(snapshot, part, query, tau, taken), None
+        outlook, seen = _outlook(snapshot, part, query, tau, TAKEN), None
     if outlook is None:
         return None
     drawn = _foreseen(outlook, tolerance)
     fresh = _attend_fresh(snapshot, part, query, tau, k)
-    while RANDOM_ACCESS * (taken + drawn) < part.of_block:
+    while RANDOM_ACCESS * (TAKEN + drawn) < part.of_block:
         sample = outlook.sample(outlook.shares(drawn))
         attention = _joined(part, outlook, sample, fresh, tau, k)
         short = max(attention.error, NORMAL * attention.unevenness()) / tolerance
         if short <= 1:
-            return attention
+            return _with_list(snapshot, part, query, attention, k)
         if seen is None or short <= NEARLY:
             drawn = round(drawn * min(max(short**2 * HEADROOM, LEAST_STEP), GREATEST_STEP))
             continue
-        outlook, seen = _outlook(snapshot, part, query, tau, taken), None  # it showed too little
+        outlook, seen = _outlook(snapshot, part, query, tau, TAKEN), None  # it showed too little
         if outlook is None:
             return None
         drawn = _foreseen(outlook, tolerance)
@@ -322,6 +323,27 @@ def _outlook(
         if outlook is None or len(outlook.near) >= FEWEST_TAKEN * taken:
             return outlook
         coded *= 4
+
+
+def _with_list(
+    snapshot: Snapshot, part: _Part, query: Rows, attention: Attention, k: int
+) -> Attention:
+    """List more keys than a sample has the best of: more are scored, and no weight changes."""
+    taken = EACH_LISTED * k
+    if taken <= TAKEN or attention.rows is None:
+        return attention
+    tau, asked = attention.temperature, query[np.newaxis]
+    outlook = _outlook(snapshot, part, query, tau, taken)
+    if outlook is None:
+        more = np.setdiff1d(np.flatnonzero(part.allowed), attention.rows)
+        scores = snapshot.scores(asked)[0, more]
+    else:
+        more = np.setdiff1d(outlook.near[: len(outlook.head_scores)], attention.rows)
+        scores = snapshot.scores_at(asked, more)[0]
+    best = attend(np.concatenate([attention.scores, scores])[np.newaxis], temperature=tau, k=k)
+    top_rows = _moved_rows(best.top_rows, np.concatenate([attention.rows, more]))
+    state = replace(attention.state, top_logits=best.top_logits, top_rows=top_rows)
+    return replace(attention, state=state, listed=len(more))
 
 
 def _attend_fresh(

@@ -187,6 +187,24 @@ def test_a_tolerance_of_the_question_or_of_the_dataset_or_the_default_is_met(
         assert (answer.coverage, answer.error, answer.scored) == (1.0, 0.0, KEYS)
 
 
+@pytest.mark.parametrize("k", [20, 129, 1000, 20_000])
+def test_how_many_are_listed_changes_no_weight_of_a_sampled_answer(
+    snapshot: Snapshot, k: int
+) -> None:
+    few, many = ask(snapshot, k=5), ask(snapshot, k=k)
+    exact = ask(snapshot, k=k, tolerance=0)
+
+    assert many.matches[:5] == few.matches
+    assert (many.blend, many.error, many.coverage) == (few.blend, few.error, few.coverage)
+    assert many.effective_keys == few.effective_keys
+    assert few.scored <= many.scored <= KEYS
+    scores = [match.score for match in many.matches]
+    assert scores == sorted(scores, reverse=True)
+    right = {match.key for match in many.matches} & {match.key for match in exact.matches}
+    assert len(many.matches) == k
+    assert len(right) >= 0.9 * k
+
+
 def test_the_steps_of_a_sampled_answer_say_what_was_scored(snapshot: Snapshot) -> None:
     exact = ask(snapshot, k=3, tolerance=0, explain=True).explanation
     answer = ask(snapshot, k=3, explain=True)
