@@ -9,6 +9,7 @@ from index.answers import Answer, Comparison, ExactAnswer, ManualAnswer
 from index.errors import Fault, InvalidRequest
 from index.explaining import show
 from index.snapshot import Snapshot
+from index.values import LARGEST
 
 
 def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) -> ManualAnswer:
@@ -26,9 +27,9 @@ def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) 
         if place is None
     ]
     faults += [
-        Fault(f"weights.{key}", "write a finite number, zero or more")
+        Fault(f"weights.{key}", f"write a number from 0 to {LARGEST:.0e}")
         for key, weight in given.items()
-        if isinstance(weight, bool) or not 0 <= weight < float("inf")
+        if isinstance(weight, bool) or not 0 <= weight <= LARGEST
     ]
     if not faults and not sum(given.values()) > 0:
         faults = [Fault("weights", "give at least one key a weight above zero")]

@@ -7,7 +7,7 @@ which the masked keys had never been.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from index.errors import Fault, InvalidRequest
 
 Mask = NDArray[np.bool_]
+
+DAY = 86_400.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def parse_as_of(value: object) -> AsOf | None:
         return AsOf(moment=aware.timestamp())
     if isinstance(value, date):
         start = datetime.combine(value, time(), UTC)
-        return AsOf(moment=np.nextafter((start + timedelta(days=1)).timestamp(), 0.0))
+        return AsOf(moment=np.nextafter(start.timestamp() + DAY, 0.0))
     raise InvalidRequest(
         Fault("as_of", "write a number of entries (3) or an ISO 8601 date or time (2026-01-31)")
     )

@@ -128,6 +128,7 @@ def attend_keys(
     seen : Outlook, optional
         What one query saw at this τ, where more rows were allowed.
     """
+    k = min(k, snapshot.rows)
     keys = len(snapshot) if allowed is snapshot.alive else int(np.count_nonzero(allowed))
     if keys * RANDOM_ACCESS < len(allowed):
         return _attend_listed(snapshot, queries, temperature, np.flatnonzero(allowed), k)
@@ -286,7 +287,8 @@ def _attend_some(
         if short <= 1:
             return _with_list(snapshot, part, query, attention, k)
         if seen is None or short <= NEARLY:
-            drawn = round(drawn * min(max(short**2 * HEADROOM, LEAST_STEP), GREATEST_STEP))
+            step = min(short, GREATEST_STEP) ** 2 * HEADROOM
+            drawn = round(drawn * min(max(step, LEAST_STEP), GREATEST_STEP))
             continue
         outlook, seen = _outlook(snapshot, part, query, tau, TAKEN), None  # it showed too little
         if outlook is None:
@@ -298,7 +300,7 @@ def _attend_some(
 def _foreseen(outlook: Outlook, tolerance: float) -> int:
     """Say how many draws a blend within the tolerance is thought to take."""
     unevenness = outlook.unevenness(outlook.shares(DRAWN))
-    wanted = (NORMAL * unevenness / tolerance) ** 2 * HEADROOM
+    wanted = min(NORMAL * unevenness / tolerance, GREATEST_STEP) ** 2 * HEADROOM
     return round(DRAWN * min(max(wanted, LEAST_DRAWN), GREATEST_STEP))
 
 

@@ -93,13 +93,15 @@ def effective_keys_temperature(scores: Scores, wanted: float) -> float:
     scores : (n,) float32 array
         Cosines of the allowed keys.
     wanted : float
-        exp(entropy), at least 1. More than n is answered by the flattest τ, less than
-        the number of keys that tie for the best by the sharpest.
+        exp(entropy), at least 1. More than n is answered by the flattest τ, also where n
+        is 0, less than the number of keys that tie for the best by the sharpest.
 
     Notes
     -----
     Entropy grows with τ, so bisection on log τ cannot miss.
     """
+    if not len(scores):
+        return GREATEST
     shifted = (scores - scores.max()).astype(np.float64)
     low, high = math.log(SMALLEST), math.log(GREATEST)
     for _ in range(40):

@@ -20,6 +20,7 @@ from index.answers import Blend, Column, LabelBlend, NumberBlend, Value, VectorB
 from index.errors import Fault, InvalidRequest
 
 Array = NDArray[np.float64] | NDArray[np.int32]
+LARGEST = 1e150  # number: sums of the squares of millions of them are finite
 LEVEL = 0.9  # share of the weight inside a number's interval
 PIECE = 2**13  # components worked on at a time
 SLACK = 1 - 1e-9  # 0.3 + 0.3 + 0.3 + 0.1 must reach 0.9 in binary too

@@ -36,3 +36,12 @@ def test_the_tutorial_by_hand():
     with pytest.raises(InvalidRequest) as refused:
         d.compare("x", weights={"nadie": 1, "perro": -1})
     assert [fault.where for fault in refused.value.faults] == ["weights.nadie", "weights.perro"]
+
+
+@pytest.mark.parametrize("weight", [1e308, 10**400, float("inf"), float("nan"), True])
+def test_a_weight_that_cannot_be_shared_out_is_refused(weight):
+    d = SoftDict({"a": 1, "b": 2}, encoder="random")
+
+    with pytest.raises(InvalidRequest, match="write a number from 0 to 1e"):
+        d.compare("a", weights={"a": weight, "b": 1})
+    assert d.compare("a", weights={"a": 1e150, "b": 1e150}).manual.blend["value"].mean == 1.5

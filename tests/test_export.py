@@ -25,7 +25,7 @@ COLUMNS = (
 TYPES = {column.name: column.type for column in COLUMNS}
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
-finite = st.floats(allow_nan=False, allow_infinity=False)
+finite = st.floats(-1e150, 1e150)
 entries = st.builds(
     Entry,
     key=texts.filter(lambda text: bool(text) and not text.isspace()),
@@ -136,6 +136,23 @@ def test_parquet_looks_as_it_should() -> None:
     assert table.to_pylist() == [
         {"palabra": "niño, el", "número": 7.0, "vector": [1.0, 0.5], "clase": "=1+1", "nota": None}
     ]
+
+
+@pytest.mark.parametrize(
+    ("names", "keys"), [(["palabra"], "key"), (["palabra", "key", "entry", "key 2"], "key 3")]
+)
+@pytest.mark.parametrize("fmt", ["csv", "jsonl", "parquet"])
+def test_no_column_of_values_takes_the_place_of_the_keys(
+    fmt: str, names: list[str], keys: str
+) -> None:
+    columns = tuple(Column(name, "number") for name in names)
+    entry = Entry("méxico", {name: float(i) for i, name in enumerate(names)}, 0.0)
+
+    content = written(fmt, [entry], columns)
+
+    with read_table(content, LoadOptions(key=keys), filename=f"x.{fmt}") as table:
+        assert table.key_column == keys
+        assert list(table) == [("méxico", tuple(range(len(names))))]
 
 
 def many() -> Iterator[Entry]:

@@ -39,6 +39,12 @@ def test_a_date_takes_in_the_whole_day(given):
     assert DAY + 86_399.9 < moment < DAY + 86_400
 
 
+def test_the_last_day_there_is_hides_nothing():
+    d = SoftDict({"a": 1, "b": 2}, encoder="random")
+
+    assert d.search("a", as_of="9999-12-31") == d.search("a")
+
+
 @pytest.mark.parametrize("given", ["", "tomorrow", -1, True, 1.5, "2026-13-01", [], "-3"])
 def test_refused_spellings(given):
     with pytest.raises(InvalidRequest) as refused:

@@ -73,6 +73,15 @@ def test_more_effective_keys_than_keys_is_the_flattest():
     assert tau == pytest.approx(1e3, rel=1e-3)
 
 
+@pytest.mark.parametrize("given", [{"temperature": "effective_keys:2"}, {}])
+def test_where_nothing_is_allowed_nothing_answers_at_any_temperature(given):
+    d = SoftDict({"a": 1, "b": 2}, encoder="random", temperature="effective_keys:3")
+
+    for asked in (d, SoftDict(encoder="random", temperature="effective_keys:3")):
+        answer = asked.search("x", as_of=0, **given)
+        assert (answer.keys, answer.matches, answer.effective_keys) == (0, (), 0)
+
+
 EVERY = np.arange(300)  # all points of ``kernel_data`` are probed
 
 
@@ -185,3 +194,33 @@ def test_auto_is_fitted_where_there_is_enough_data_and_says_so():
     solved = d.search("word 3", temperature="effective_keys:7")
     assert solved.effective_keys == pytest.approx(7, rel=1e-3)
     assert solved.temperature_source == "effective_keys"
+
+
+class Around:
+    """Reads a number as an angle in degrees: the unit vector that points there."""
+
+    identity, dimension, default_temperature, calibration = "around", 2, 0.1, None
+
+    def encode(self, texts, *, kind="passage"):
+        angles = np.radians([float(text) for text in texts])
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+    def tokens(self, text):
+        return [text]
+
+
+def test_auto_is_fitted_where_values_follow_the_keys():
+    sines = {str(angle): math.sin(math.radians(angle)) for angle in range(0, 360, 3)}
+    answer = SoftDict(sines, encoder=Around()).search("90")
+
+    scores = Around().encode(list(sines)) @ Around().encode(list(sines)).T
+    np.fill_diagonal(scores, -np.inf)
+
+    def error(tau):  # of each value foretold by the others
+        weights = np.exp((scores - 1) / tau)
+        return np.mean((weights @ list(sines.values()) / weights.sum(1) - [*sines.values()]) ** 2)
+
+    least = min(map(error, np.geomspace(0.01, 1, 200)))
+    assert error(answer.temperature) == pytest.approx(least, rel=0.1)
+    assert answer.temperature_source == "fitted"
+    assert answer.value == pytest.approx(1, abs=0.05)

@@ -183,7 +183,10 @@ def test_a_tolerance_of_the_question_or_of_the_dataset_or_the_default_is_met(
         off = sum(abs(weights[key] - found[key]) for key in weights.keys() & found.keys())
         assert off <= answer.error
 
-    for answer in (exact, ask(snapshot, own=0), ask(snapshot, temperature="effective_keys:9")):
+    for answer in (
+        exact, ask(snapshot, own=0), ask(snapshot, temperature="effective_keys:9"),
+        ask(snapshot, tolerance=1e-200),
+    ):  # fmt: skip
         assert (answer.coverage, answer.error, answer.scored) == (1.0, 0.0, KEYS)
 
 

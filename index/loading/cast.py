@@ -18,6 +18,7 @@ from typing import Literal, TypeGuard
 
 from index.answers import Column, Value
 from index.errors import InvalidKey, WrongValue
+from index.values import LARGEST
 
 Style = Literal["point", "comma"]
 
@@ -58,8 +59,8 @@ def cast_value(value: object, column: Column) -> Value:
     Raises
     ------
     WrongValue
-        If the column cannot hold it: another type, NaN or infinity, an integer beyond ±2**53, a
-        vector of another width.
+        If the column cannot hold it: another type, NaN or infinity, a number beyond ±1e150, an
+        integer beyond ±2**53, a vector of another width.
     """
     if value is None:
         return None
@@ -136,6 +137,8 @@ def _number(value: object, column: Column) -> float | int:
     number = float(value)
     if not math.isfinite(number):
         raise WrongValue(column.name, f"{_shown(number)} is not a finite number")
+    if abs(number) > LARGEST:
+        raise WrongValue(column.name, f"{_shown(number)} is beyond ±{LARGEST:.0e}")
     return number
 
 

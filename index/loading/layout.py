@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -139,7 +140,13 @@ def _name(
         names = list(sources)
     if key_source not in reader.unnamed:
         return key_source, names
-    return ("entry" if "key" in names else "key"), names
+    return key_name(names), names
+
+
+def key_name(names: Sequence[str]) -> str:
+    """Name a column of keys beside columns of these names: key, entry, key 2, key 3…"""
+    numbered = (f"key {number}" for number in itertools.count(2))
+    return next(n for n in itertools.chain(("key", "entry"), numbered) if n not in names)
 
 
 def _check_wanted(wanted: Iterable[str], names: Sequence[str], key_column: str) -> None:

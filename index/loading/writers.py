@@ -18,6 +18,7 @@ from typing import Any
 
 from index.answers import Column, Entry, Value
 from index.errors import Fault, InvalidRequest
+from index.loading.layout import key_name
 from index.loading.parquet_rows import ATTRIBUTES_NOTE, KEY_NOTE, TYPES_NOTE
 
 BLOCK = 1_000  # entries
@@ -29,6 +30,8 @@ def write_table(
 ) -> Iterator[bytes]:
     """Give the bytes of a file that holds the entries, in order; values are never altered.
 
+    Where a column of values has the name of the column of keys, the keys take another.
+
     Raises
     ------
     InvalidRequest
@@ -37,7 +40,8 @@ def write_table(
     writers = {"csv": _csv, "jsonl": _json_lines, "parquet": _parquet}
     if fmt not in writers:
         raise InvalidRequest(Fault("format", f"{fmt!r} is none of: {', '.join(writers)}"))
-    return writers[fmt](key_column, columns, rows)
+    names = [column.name for column in columns]
+    return writers[fmt](key_name(names) if key_column in names else key_column, columns, rows)
 
 
 def _csv(key_column: str, columns: Sequence[Column], rows: Iterable[Entry]) -> Iterator[bytes]:

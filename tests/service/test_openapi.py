@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from service import settings
 from tests.service.checked import CheckedClient, _braces
 
 # Pages for people, and their files.
@@ -65,12 +64,6 @@ def test_problems_are_described_as_problems(document: dict[str, Any]) -> None:
             for status, response in operation["responses"].items():
                 if int(status) >= 400:
                     assert list(response["content"]) == ["application/problem+json"]
-
-
-def test_every_setting_that_limits_is_one(document: dict[str, Any]) -> None:
-    named = set(re.findall(r"the setting (\w+)", str(document)))
-
-    assert named <= set(settings.Settings.model_fields)
 
 
 def test_the_rendered_page_loads_files_of_this_machine_alone(client: CheckedClient) -> None:
