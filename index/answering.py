@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.answers import Answer, Blend, Column, Match, Precision, Value
-from index.attention import sqrt_d
+from index.attention import attention_weights, sqrt_d
 from index.confidence import confidence
 from index.encoders import EncoderWorker
 from index.errors import Fault, InvalidRequest
@@ -28,6 +28,7 @@ Weights = NDArray[np.floating[Any]]
 
 SCARCE = 1.5  # times the tolerance: on real keys a blend is off by .6 of what is reckoned with
 ALONE = 1.15  # times the tolerance, likewise, for keys that are attended to by themselves
+FAINT = 1e-6  # of the weight: in float32 that of single keys may be rounded away
 SEEN = 4.0  # times as uneven as that: with more, the keys seen do not show where the others are
 
 
@@ -342,8 +343,9 @@ def blend_attention(
     of all keys tells little of them. So they are attended to alone: among themselves their
     weights stay in proportion, whatever else there is.
     """
-    if attention.rows is None or attention.counts is None:
-        return blend_all(snapshot, attention.weights, attention.rows)
+    if attention.counts is None:
+        blends = blend_all(snapshot, attention.weights, attention.rows)
+        return blends | _faint_blends(snapshot, attention, blends)
     limit = SCARCE * tolerance / NORMAL
     plenty: list[int] = []  # columns, by number
     alike: dict[int, tuple[NDArray[np.bool_], list[int]]] = {}  # those with one mask of gaps
@@ -352,7 +354,7 @@ def blend_attention(
             plenty.append(number)
         elif not snapshot.columns[number].attribute:
             alike.setdefault(id(known), (known, []))[1].append(number)
-    blends: dict[str, Blend | None] = {}
+    blends = {}
     for known, numbers in alike.values():
         there = known[attention.rows]
         unevenness = attention.unevenness(there)
@@ -373,6 +375,30 @@ def blend_attention(
             blends[name] = None if blend is None else replace(blend, known=share)
     blends |= blend_all(snapshot, attention.weights, attention.rows, numbers=plenty)
     return {column.name: blends[column.name] for column in snapshot.columns if not column.attribute}
+
+
+def _faint_blends(
+    snapshot: Snapshot, attention: Attention, blends: Mapping[str, Blend | None]
+) -> dict[str, Blend | None]:
+    """Blend anew the columns in which next to no weight has a value, by the weights among those."""
+    anew: dict[str, Blend | None] = {}
+    for number, column in enumerate(snapshot.columns):
+        known = snapshot.known[number]
+        if known is None or column.attribute:
+            continue
+        blend = blends[column.name]
+        share = 0.0 if blend is None else blend.known
+        if share >= FAINT:
+            continue
+        there = known if attention.rows is None else known[attention.rows]
+        if attention.allowed is not None:
+            there = there & attention.allowed
+        weights = attention_weights(
+            attention.scores, temperature=attention.temperature, allowed=there
+        )
+        found = blend_all(snapshot, weights, attention.rows, numbers=[number])[column.name]
+        anew[column.name] = found and replace(found, known=share)
+    return anew
 
 
 def blend_all(

@@ -73,6 +73,24 @@ def test_a_mask_changes_weights_as_if_the_masked_keys_had_never_been_there():
     same_answer(d.search("question", as_of=7), alone.search("question"))
 
 
+@pytest.mark.parametrize("temperature", [0.001, 0.01, 0.1])
+def test_a_blend_is_over_the_keys_that_have_a_value_however_little_they_weigh(temperature):
+    words = {f"word {i}": {"size": i, "kind": f"kind {i % 7}", "place": [i, 1]} for i in range(40)}
+    gap = dict.fromkeys(("size", "kind", "place"))
+    d = SoftDict({"país": gap, **words}, encoder="random", temperature=temperature)
+
+    whole = d.search("país")
+    alone = d.search("país", where="size is not missing")
+
+    assert whole.matches[0].key == "país"
+    shares = [blend.known for blend in whole.blend.values()]
+    assert shares == pytest.approx([1 - whole.matches[0].weight] * 3, abs=1e-6)
+    for name in ("size", "place"):
+        assert whole.blend[name].mean == pytest.approx(alone.blend[name].mean, rel=1e-4)
+    shown = dict(alone.blend["kind"].distribution)
+    assert dict(whole.blend["kind"].distribution) == pytest.approx(shown, rel=1e-4)
+
+
 def test_position_counts_the_entries_that_are_there():
     d = SoftDict({f"key {i}": i for i in range(6)}, encoder="random")
     del d["key 1"]
