@@ -1,6 +1,6 @@
 """``/search`` from end to end, beside a trivial JSON route of the same server.
 
-    python bench/service.py [--requests 400] [--rounds 7]
+    python -m bench.service [--requests 400] [--rounds 7]
 
 A real service on its bundled datasets is asked over loopback, on connections that stay open, by
 1 client and by 16. In every round each kind of request is sent the same number of times, in turn:

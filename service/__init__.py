@@ -10,4 +10,4 @@
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+from index import __version__ as __version__

@@ -221,8 +221,9 @@ def test_every_file_the_page_links_to_exists(page: Path) -> None:
 @pytest.mark.parametrize("page", [ENGLISH, SPANISH], ids=lambda path: path.name)
 def test_the_table_of_settings_is_the_real_one(page: Path) -> None:
     rows = re.findall(r"^\| `(SOFTDICT_\w+)` \| (.*?) \| (.*?) \|$", page.read_text("utf-8"), re.M)
+    thousands = " " if page == SPANISH else ","
     defaults = {
-        variable(name): shown_default(field.default)
+        variable(name): shown_default(field.default).replace(",", thousands)
         for name, field in Settings.model_fields.items()
     }
 
@@ -258,6 +259,13 @@ def test_the_spanish_page_keeps_step() -> None:
     def table_rows(page: str) -> int:
         return len(re.findall(r"^\|", page, re.MULTILINE))
 
+    def named(page: str) -> set[str]:
+        """Addresses, and what is typed as it stands: paths, options and settings."""
+        prose = FENCE.sub("", page)
+        typed = re.findall(r"`((?:/|--|SOFTDICT_|\.venv)[^` ]*)", prose)
+        return {*re.findall(r"<(http[^>]+)>", prose), *typed}
+
+    assert named(spanish) == named(english)
     assert headings(spanish) == headings(english)
     assert [(b.language, b.text) for b in blocks(spanish)] == [
         (b.language, b.text) for b in blocks(english)

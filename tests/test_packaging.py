@@ -23,6 +23,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from index import __version__
+
 ROOT = Path(__file__).parents[1]
 OURS = {"index", "service", "tests", "training", "bench"}
 # Ships for few platforms only; where its maker has no wheel, an exact pin would forbid the install.
@@ -406,6 +408,7 @@ def test_the_builder_is_spared_what_the_image_does_not_need(path: str) -> None:
 
 def test_compose_runs_what_the_image_says(compose: dict[str, Any]) -> None:
     assert compose["build"] == "."
+    assert compose["image"] == f"softdict:{__version__}"
     assert "command" not in compose
     assert compose["healthcheck"]["test"] == ["CMD", *healthcheck()]
     assert compose["user"] == arguments("USER")[0]

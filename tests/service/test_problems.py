@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from index import __version__
 from index import errors as library
 from index.errors import SoftDictError
 from service import errors as own
@@ -102,4 +103,4 @@ def test_not_ready_says_when_to_come_back(client: CheckedClient) -> None:
 
 
 def test_healthz_asks_for_nothing(client: CheckedClient) -> None:
-    assert client.get("/healthz").get_json() == {"status": "ok", "version": "0.1.0"}
+    assert client.get("/healthz").get_json() == {"status": "ok", "version": __version__}
