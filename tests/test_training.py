@@ -193,17 +193,18 @@ def test_paragraphs_are_consecutive_lines_though_sentences_are_drawn(
 def test_no_table_looks_at_a_question_that_was_trained_on(tmp_path: Path) -> None:
     (tmp_path / "banking77").mkdir()
     with (tmp_path / "banking77/train.csv").open("w", encoding="utf-8", newline="") as stream:
-        rows = [(f"question {i}", f"intent {i % 7}") for i in range(6000)]
+        rows = [(f"Question {i % 5500}?", f"intent {i % 7}") for i in range(6000)]
+        rows[7] = ("question, 2000", "intent 0")
         csv.writer(stream).writerows([("text", "category"), *rows])
     parts = {part: [(f"{part} {i}", "intent") for i in range(10)] for part in ("train", "val")}
     (tmp_path / "clinc150").mkdir()
     (tmp_path / "clinc150/train_val.json").write_text(json.dumps(parts), encoding="utf-8")
     trained = evaluate.questions(tmp_path)
     looked_at = {
-        text
+        text.lower().replace(",", "").rstrip("?")
         for part in (evaluate.banking(tmp_path)[0], *evaluate.clinc(tmp_path)[0].values())
         for text, _ in part
     }
-    assert len(trained) == 500 + 7
-    assert not looked_at & set(trained)
-    assert len(looked_at) == 5500 + 3 + 10
+    assert not looked_at & {text.lower().replace(",", "").rstrip("?") for text in trained}
+    assert 380 < len(trained) < 450  # of 507; some 80 are also looked at
+    assert len(looked_at) > 5000

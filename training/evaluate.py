@@ -9,6 +9,7 @@ import csv
 import hashlib
 import json
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -136,7 +137,13 @@ def clinc(folder: Path) -> tuple[dict[str, list[tuple[str, str]]], list[tuple[st
 
 def questions(folder: Path) -> list[str]:
     """Return English questions that no table looks at: the teacher's rows of them train us."""
-    return [text for text, _ in banking(folder)[1] + clinc(folder)[1]]
+    (seen, rest), (parts, more) = banking(folder), clinc(folder)
+    known = {_plain(text) for rows in (seen, *parts.values()) for text, _ in rows}
+    return [text for text, _ in rest + more if _plain(text) not in known]
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
 
 
 def lookups(encode: Encode, folder: Path, seed: int = 0) -> dict[str, float]:
