@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from index.json_names import repeated_name
+
 from .errors import MalformedRequest
 
 
@@ -37,8 +39,7 @@ def _no_constant(name: str) -> None:
 def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = repeated_name(pairs)
         raise ValueError(
             f"{twice!r} stands twice in an object; send a list of [key, value] pairs, "
             "and say what duplicates mean"

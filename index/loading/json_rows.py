@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from index.errors import UnreadableSource
+from index.json_names import repeated_name
 from index.loading.options import LoadOptions
 from index.loading.rows import BARE, KEYED, Reader, Row
 from index.loading.sources import Source
@@ -127,8 +128,7 @@ class _Object(dict[str, Any]):
 def _object(pairs: list[tuple[str, Any]]) -> _Object:
     made = _Object(pairs)
     if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        made.repeated = next(name for name in names if names.count(name) > 1)
+        made.repeated = repeated_name(pairs)
     return made
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from index.errors import InvalidRequest
+from index.json_names import repeated_name
 from index.where.building import DEEPEST, Builder, Spot, shown, too_deep
 from index.where.conditions import Operator, Where
 
@@ -92,7 +93,6 @@ def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Refuse a name that stands twice: Python's reader would keep the last and say nothing."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{shown(twice)} stands twice in an object; put both into an and")
+        twice = shown(repeated_name(pairs))
+        raise ValueError(f"{twice} stands twice in an object; put both into an and")
     return found
