@@ -59,6 +59,7 @@ def _flag(name: str) -> Callable[[Any], Any]:
     return click.option(
         f"--{name.replace('_', '-')}",
         name,
+        type=click.Path(path_type=Path) if isinstance(default, Path) else None,
         default=None,
         metavar=type(default).__name__.upper() if isinstance(default, int) else "TEXT",
         help=f"{field.description}  [{variable(name)}={default}]",
@@ -77,7 +78,33 @@ def _flags(*names: str) -> Callable[[Any], Any]:
 home_option = _flags("home")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Command(click.Command):
+    """Takes text only: Python passes on other bytes as halves of surrogate pairs."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        for param in self.params:
+            given = ctx.params[param.name]
+            for text in given if isinstance(given, tuple) else (given,):
+                if isinstance(text, str) and not _is_text(text):
+                    words = f"{text!r} is not {sys.getfilesystemencoding()}."
+                    raise click.BadParameter(words, ctx, param)
+        return rest
+
+
+class _Commands(click.Group):
+    command_class = _Command
+
+
+def _is_text(given: str) -> bool:
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="softdict")
 def main() -> None:
     """softdict: a dictionary that answers by meaning."""
@@ -193,7 +220,7 @@ def load(
 @home_option
 @as_json
 def search(
-    query: str, dataset: str | None, home: str | None, as_json: bool, mode: Any, **asked: Any
+    query: str, dataset: str | None, home: Path | None, as_json: bool, mode: Any, **asked: Any
 ) -> None:
     """Ask a dataset by meaning."""
     with _opened(_settings({"home": home}), as_json) as catalog:
@@ -224,7 +251,7 @@ def compare(
     query: str,
     dataset: str | None,
     weights: tuple[str, ...],
-    home: str | None,
+    home: Path | None,
     as_json: bool,
     **asked: Any,
 ) -> None:
@@ -248,7 +275,7 @@ def compare(
 @main.command()
 @home_option
 @as_json
-def datasets(home: str | None, as_json: bool) -> None:
+def datasets(home: Path | None, as_json: bool) -> None:
     """List the datasets."""
     with _opened(_settings({"home": home}), as_json) as catalog:
         from .outgoing import DatasetOut, DatasetsOut
@@ -276,7 +303,7 @@ def datasets(home: str | None, as_json: bool) -> None:
 )
 @home_option
 @as_json
-def export(name: str, format: Any, output: Path | None, home: str | None, as_json: bool) -> None:
+def export(name: str, format: Any, output: Path | None, home: Path | None, as_json: bool) -> None:
     """Write a dataset as CSV, JSON Lines or Parquet (--json prints JSON Lines)."""
     with _opened(_settings({"home": home}), as_json) as catalog:
         blocks = catalog[name].export("jsonl" if as_json else format)
@@ -293,7 +320,7 @@ def export(name: str, format: Any, output: Path | None, home: str | None, as_jso
 @click.option("--encoder", help="Encoder to change to; the dataset's own if left out.")
 @home_option
 @as_json
-def reencode(name: str, encoder: str | None, home: str | None, as_json: bool) -> None:
+def reencode(name: str, encoder: str | None, home: Path | None, as_json: bool) -> None:
     """Compute a dataset's vectors anew."""
     with _opened(_settings({"home": home}), as_json, write=True) as catalog:
         from .outgoing import DatasetOut
@@ -312,7 +339,7 @@ def reencode(name: str, encoder: str | None, home: str | None, as_json: bool) ->
 @precision_option
 @home_option
 @as_json
-def configure(name: str, home: str | None, as_json: bool, **given: str | None) -> None:
+def configure(name: str, home: Path | None, as_json: bool, **given: str | None) -> None:
     """Set what holds for every question of a dataset: temperature, tolerance, precision."""
     settings: dict[str, str | None] = {k: v for k, v in given.items() if v is not None}
     if not settings:
@@ -332,7 +359,7 @@ def configure(name: str, home: str | None, as_json: bool, **given: str | None) -
 @click.argument("name")
 @home_option
 @as_json
-def delete(name: str, home: str | None, as_json: bool) -> None:
+def delete(name: str, home: Path | None, as_json: bool) -> None:
     """Delete a dataset with everything in it."""
     with _opened(_settings({"home": home}), as_json, write=True) as catalog:
         catalog.delete(name)

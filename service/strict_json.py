@@ -14,12 +14,18 @@ from .errors import MalformedRequest
 
 
 def loads(text: str | bytes) -> Any:
-    """Read JSON; raise MalformedRequest with what is wrong."""
+    """Read JSON; raise MalformedRequest with what is wrong.
+
+    Bytes are UTF-8: "JSON text exchanged between systems that are not part of a closed ecosystem
+    MUST be encoded using UTF-8" (RFC 8259 §8.1), whose BOM a reader may pass over.
+    """
     try:
+        if isinstance(text, bytes):  # Python's reader would guess, and let half a pair pass
+            text = text.decode("utf-8-sig")
         value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_twice)
     except (ValueError, RecursionError) as error:
         raise MalformedRequest(f"this is not JSON: {error or 'nested too deeply'}") from None
-    if ("\\u" if isinstance(text, str) else b"\\u") in text:  # type: ignore[operator]
+    if "\\u" in text:
         dumps(value)  # an escape is the one way to write a surrogate
     return value
 

@@ -215,6 +215,10 @@ def test_an_empty_store_is_a_refusal(run: Run) -> None:
         ("configure", "paises"),
         ("settings", "--port", "-5"),
         ("fly",),
+        ("search", "caf\udce9", "--json"),  # a byte that is not UTF-8, as Python passes it on
+        ("search", "a", "--where", "tag = \udce9"),
+        ("compare", "a", "--weight", "caf\udce9=1"),
+        ("load", __file__, "--name", "a", "--column", "a\udce9=text"),
     ],
 )
 def test_a_wrong_command_is_code_2(run: Run, args: tuple[str, ...]) -> None:
@@ -222,6 +226,21 @@ def test_a_wrong_command_is_code_2(run: Run, args: tuple[str, ...]) -> None:
 
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "Error" in wrong.stderr and "Traceback" not in wrong.stderr
+
+
+def test_a_path_may_be_of_any_bytes_and_a_text_may_not(tmp_path: Path) -> None:
+    table, home = os.fsencode(tmp_path) + b"/a\xe9.csv", os.fsencode(tmp_path) + b"/caf\xe9"
+    Path(os.fsdecode(table)).write_text("key,valor\na,1\n")
+
+    def ended(*args: bytes) -> tuple[int, bytes]:
+        command = [sys.executable, "-m", "service", *args, b"--home", home]
+        ran = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True)
+        return ran.returncode, ran.stderr
+
+    code, _ = ended(b"load", table, b"--name", b"a", b"--encoder", b"random")
+    wrong, said = ended(b"search", b"caf\xe9", b"--json")
+    assert (code, ended(b"search", b"a")[0], wrong) == (0, 0, 2)
+    assert b"Invalid value for 'QUERY': 'caf\\udce9' is not utf-8." in said
 
 
 def test_asking_works_beside_a_running_service_and_writing_is_refused(

@@ -133,6 +133,36 @@ def test_a_body_that_is_not_json_is_malformed(client: CheckedClient) -> None:
         assert (reply.status_code, reply.get_json()["type"]) == (400, "/problems/malformed-request")
 
 
+HALF = b"\xed\xa0\x80"  # of a surrogate pair, as UTF-8 would write it
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/search", b'{"q": "' + HALF + b'"}'),
+        ("POST", "/search", b'{"q": "a", "where": {"' + HALF + b'": 1}}'),
+        ("POST", "/compare", b'{"q": "a", "weights": {"' + HALF + b'": 1}}'),
+        ("PUT", "/datasets/paises/entries/x", b'{"values": {"' + HALF + b'": 1}}'),
+        ("POST", "/datasets", b'{"name": "new", "entries": {"' + HALF + b'": 1}}'),
+        ("POST", "/search", '{"q": "\\ud800"}'.encode("utf-16")),
+        ("POST", "/search", '{"q": "país"}'.encode("utf-16-le")),
+    ],
+)
+def test_json_is_utf8_and_nothing_like_it(
+    client: CheckedClient, method: str, path: str, body: bytes
+) -> None:
+    reply = client.open(path, method=method, data=body, content_type="application/json")
+
+    assert (reply.status_code, reply.get_json()["type"]) == (400, "/problems/malformed-request")
+
+
+def test_json_may_begin_with_a_byte_order_mark(client: CheckedClient) -> None:
+    body = '{"q": "país"}'.encode("utf-8-sig")
+    reply = client.post("/search", data=body, content_type="application/json")
+
+    assert (reply.status_code, reply.get_json()["query"]) == (200, "país")
+
+
 @pytest.mark.parametrize("body", ["[]", "null", '"país"', "7"])
 def test_a_json_body_is_an_object(client: CheckedClient, body: str) -> None:
     faults = client.faults("POST", "/compare", data=body, content_type="application/json")
