@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -307,7 +309,7 @@ def export(name: str, format: Any, output: Path | None, home: Path | None, as_js
     """Write a dataset as CSV, JSON Lines or Parquet (--json prints JSON Lines)."""
     with _opened(_settings({"home": home}), as_json) as catalog:
         blocks = catalog[name].export("jsonl" if as_json else format)
-        if output is None:
+        if output is None or _is_stdout(output):
             for block in blocks:
                 sys.stdout.buffer.write(block)
             sys.stdout.buffer.flush()
@@ -465,14 +467,33 @@ def _weight(given: str) -> tuple[str, float]:
         raise click.UsageError(f"--weight {given}: write KEY=WEIGHT, as in perro=0.1") from None
 
 
+def _is_stdout(output: Path) -> bool:
+    """Tell /dev/stdout, which may lead to a file that others have written into."""
+    return output.exists() and os.path.samestat(output.stat(), os.fstat(1))
+
+
 def _write(output: Path, blocks: Iterator[bytes]) -> None:
-    """Write a whole file or none: a half-written export must not pass for one."""
-    part = output.with_name(f"{output.name}.part")
+    """Write a whole file or none: a half-written export must not pass for one.
+
+    A pipe or a device is written into: it cannot be replaced.
+    """
     try:
-        with part.open("wb") as file:
-            file.writelines(blocks)
-        part.replace(output)
+        if output.exists() and not output.is_file():
+            with output.open("wb") as stream:
+                stream.writelines(blocks)
+        else:
+            _replace(Path(os.path.realpath(output)), blocks)  # where a link points, not the link
     except OSError as error:
         raise click.ClickException(f"cannot write {output}: {error.strerror}") from None
+
+
+def _replace(file: Path, blocks: Iterator[bytes]) -> None:
+    part = file.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        with part.open("xb") as stream:
+            stream.writelines(blocks)
+        if file.exists():
+            shutil.copymode(file, part)
+        part.replace(file)
     finally:
         part.unlink(missing_ok=True)

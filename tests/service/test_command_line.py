@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -108,6 +109,66 @@ def test_what_is_loaded_is_listed_found_compared_exported_and_deleted(
 
     assert run("delete", "paises").stdout == "deleted paises\n"
     assert json.loads(run("datasets", "--json").stdout) == {"datasets": []}
+
+
+EXPORTED = "key,valor\n" + "".join(f"{key},{value}\n" for key, value in COUNTRIES.items())
+
+
+def test_an_export_replaces_what_a_link_points_to_and_keeps_its_mode(
+    run: Run, table: str, tmp_path: Path
+) -> None:
+    run("load", table, "--name", "paises")
+    folder, link, other = tmp_path / "out", tmp_path / "link.csv", tmp_path / "link.csv.part"
+    folder.mkdir()
+    file = folder / "paises.csv"
+    file.write_text("old")
+    file.chmod(0o640)
+    link.symlink_to(file)
+    other.write_text("another's")
+    exported = run("export", "paises", "-o", str(link))
+
+    assert exported.returncode == 0, exported.stderr
+    assert (link.is_symlink(), file.read_text("utf-8")) == (True, EXPORTED)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert (other.read_text(), list(folder.iterdir())) == ("another's", [file])
+
+
+def test_an_export_into_a_pipe_goes_through_it(run: Run, table: str, tmp_path: Path) -> None:
+    run("load", table, "--name", "paises")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    exported = run("export", "paises", "-o", str(pipe))
+    read = os.read(reader, 10_000).decode().replace("\r\n", "\n")
+    os.close(reader)
+
+    assert (exported.returncode, read, pipe.is_fifo()) == (0, EXPORTED, True)
+
+
+def test_an_export_to_the_standard_output_by_its_path_stands_behind_what_is_there(
+    run: Run, table: str, tmp_path: Path
+) -> None:
+    run("load", table, "--name", "paises")
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    command = [sys.executable, "-m", "service", "export", "paises", "-o", "/dev/fd/1"]
+    env = environment(SOFTDICT_HOME=str(tmp_path / "store"))
+    with log.open("ab") as stream:
+        subprocess.run(command, cwd=ROOT, env=env, stdout=stream, check=True)
+
+    assert log.read_text("utf-8") == "before\n" + EXPORTED
+
+
+def test_an_export_that_cannot_be_written_says_so_and_leaves_nothing(
+    run: Run, table: str, tmp_path: Path
+) -> None:
+    run("load", table, "--name", "paises")
+    before = sorted(tmp_path.iterdir())
+    exported = run("export", "paises", "-o", f"{table}/paises.csv")
+
+    assert exported.returncode == 1
+    assert f"cannot write {table}/paises.csv: Not a directory" in exported.stderr
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_what_is_printed_is_for_people(run: Run, table: str) -> None:
