@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import IO, BinaryIO, cast
 
 from flask import request
+from werkzeug.datastructures import FileStorage
 
 from index.answers import LoadReport, Progress
 from index.errors import DatasetExists, Fault, InvalidRequest, UnreadableSource
@@ -76,6 +77,7 @@ class Order:
     size: int  # bytes
     filename: str | None
     format: str | None
+    encoding: str | None
     query: LoadQuery
 
     @property
@@ -98,11 +100,15 @@ def received(query: LoadQuery, limit: int) -> Order:
     if query.name is None:
         raise InvalidRequest(Fault("name", "required, and not given"))
     if kind == "multipart/form-data":
-        source, filename, format_ = *_file_part(), None
+        part = _file_part()
+        source, filename, format_ = part.stream, part.filename or None, None
+        declared = part.mimetype_params
     else:
         source, filename, format_ = request.stream, None, FORMATS[kind]
+        declared = request.mimetype_params
     table, size = _unpacked(*_spooled(source, limit), limit)
-    return Order(table, size, filename, query.format or format_, query)
+    encoding = query.encoding or declared.get("charset")
+    return Order(table, size, filename, query.format or format_, encoding, query)
 
 
 def load(order: Order, state: Runtime) -> LoadReport | Job:
@@ -128,7 +134,7 @@ def _work(order: Order, state: Runtime) -> Work:
         attributes=query.attribute_names,
         delimiter=query.delimiter,
         header=query.header,
-        encoding=query.encoding,
+        encoding=order.encoding,
         on_error=query.on_error,
         duplicates=query.duplicates,
         max_rows=settings.max_rows,
@@ -158,15 +164,15 @@ def _document(query: LoadQuery) -> Order:
     fields = {**query.model_dump(exclude_unset=True), **document}
     body = validated(DatasetBody, fields, strict=True)
     table, size = _spooled_bytes(strict_json.dumps(body.entries))
-    return Order(table, size, None, "json", body)
+    return Order(table, size, None, "json", body.encoding, body)
 
 
-def _file_part() -> tuple[IO[bytes], str | None]:
+def _file_part() -> FileStorage:
     parts = list(request.files.items(multi=True))
     if [name for name, _ in parts] != ["file"]:
         got = ", ".join(name for name, _ in parts) or "none"
         raise InvalidRequest(Fault("file", f"send exactly one file, as the field file; got {got}"))
-    return parts[0][1].stream, parts[0][1].filename or None
+    return parts[0][1]
 
 
 def _spooled(source: IO[bytes], limit: int) -> tuple[BinaryIO, int]:

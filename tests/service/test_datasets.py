@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from werkzeug.test import TestResponse
 
 from tests.service.checked import CheckedClient
 from tests.service.conftest import COUNTRIES, Make
@@ -88,6 +89,30 @@ def test_a_form_s_fields_are_the_options(make: Make) -> None:
     described = client.get("/datasets/precios").get_json()
     assert (described["temperature"], described["temperature_in_use"]) == ("0.25", 0.25)
     assert described["encoder"].startswith("random:7")
+
+
+@pytest.mark.parametrize("how", ["raw", "form"])
+def test_a_table_is_read_in_the_charset_that_it_is_declared_in(make: Make, how: str) -> None:
+    client = make()
+    csv = "key,valor\nżółw,7\n"
+
+    def post(name: str, written_in: str, charset: str, **options: str) -> TestResponse:
+        content, kind = csv.encode(written_in), f"text/csv; charset={charset}"
+        if how == "form":
+            file = (io.BytesIO(content), "a.csv", kind)
+            return client.post("/datasets", data={"file": file, "name": name, **options})
+        url = "/datasets?" + urlencode({"name": name, **options})
+        return client.post(url, data=content, content_type=kind)
+
+    declared = post("declared", "iso-8859-2", "iso-8859-2")
+    chosen = post("chosen", "cp1250", "iso-8859-2", encoding="cp1250")
+    unknown = post("unknown", "utf-8", "klingon")
+
+    assert declared.get_json()["detected"]["encoding"] == "iso-8859-2"
+    assert values(client, "declared") == {"żółw": {"valor": 7}}
+    assert chosen.get_json()["detected"]["encoding"] == "cp1250"
+    assert values(client, "chosen") == {"żółw": {"valor": 7}}
+    assert [fault["where"] for fault in unknown.get_json()["errors"]] == ["encoding"]
 
 
 @pytest.mark.parametrize(
