@@ -192,15 +192,23 @@ def _spooled(source: IO[bytes], limit: int) -> tuple[BinaryIO, int]:
 
 def _unpacked(table: BinaryIO, size: int, limit: int) -> tuple[BinaryIO, int]:
     """Unpack a gzipped table: the limit is on what it unpacks to, or a small file could fill us."""
-    magic = table.read(2)
-    table.seek(0)
-    if magic != GZIP_MAGIC:
+    if not _is_gzipped(table):
         return table, size
     with table, gzip.GzipFile(fileobj=table) as packed:
         try:
-            return _spooled(cast(IO[bytes], packed), limit)
+            unpacked, size = _spooled(cast(IO[bytes], packed), limit)
         except (EOFError, OSError, zlib.error):
             raise UnreadableSource("its gzip data is damaged or cut short") from None
+    if _is_gzipped(unpacked):  # the reader would unpack it once more, without a limit
+        unpacked.close()
+        raise UnreadableSource("it is gzipped twice; send it gzipped once")
+    return unpacked, size
+
+
+def _is_gzipped(table: BinaryIO) -> bool:
+    magic = table.read(2)
+    table.seek(0)
+    return magic == GZIP_MAGIC
 
 
 def _spooled_bytes(content: bytes) -> tuple[BinaryIO, int]:

@@ -442,6 +442,15 @@ def test_the_limit_is_on_what_a_gzipped_file_unpacks_to(make: Make) -> None:
     assert (reply.status_code, reply.get_json()["type"]) == (413, "/problems/too-large")
 
 
+def test_what_is_gzipped_twice_is_refused_and_not_unpacked_beyond_the_limit(make: Make) -> None:
+    client = make(max_upload=10_000)
+    bomb = gzip.compress(gzip.compress(b"key,v\n" + b"a,1\n" * 100_000))
+    reply = client.post("/datasets", **form(bomb, "p.csv.gz", name="p"))
+
+    assert (reply.status_code, reply.get_json()["type"]) == (422, "/problems/unreadable-source")
+    assert reply.get_json()["detail"] == "it is gzipped twice; send it gzipped once"
+
+
 def test_a_damaged_gzipped_file_is_unreadable(make: Make) -> None:
     reply = make().post("/datasets", **form(gzip.compress(CSV)[:-9], "p.csv.gz", name="p"))
 
