@@ -10,7 +10,7 @@ point at 127.0.0.1 (DNS rebinding), and then the page's origin is "ours". An add
 from __future__ import annotations
 
 import ipaddress
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
 from flask import Flask, Response, request
 
@@ -55,10 +55,18 @@ def _check_host(allowed: tuple[str, ...]) -> None:
     host = request.environ.get("HTTP_HOST")
     if host is None or "*" in allowed:  # HTTP/1.0 has none; browsers do not speak it
         return
-    name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    name = (_split(f"//{host}").hostname or "").rstrip(".")
     local = name == "localhost" or name.endswith(".localhost")
     if not (local or _is_address(name) or name in {each.lower() for each in allowed}):
         raise UntrustedHost(host)
+
+
+def _split(address: str) -> SplitResult:
+    """Take an address apart; one that is none, such as http://[, has no parts."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")
 
 
 def _is_address(name: str) -> bool:
@@ -72,7 +80,7 @@ def _is_address(name: str) -> bool:
 def _check_origin() -> None:
     origin = request.headers.get("Origin")
     site = request.headers.get("Sec-Fetch-Site", "none")
-    if origin is not None and urlsplit(origin).netloc != request.environ.get("HTTP_HOST"):
+    if origin is not None and _split(origin).netloc != request.environ.get("HTTP_HOST"):
         raise CrossOrigin(origin)
     if site not in ("same-origin", "none"):
         raise CrossOrigin(origin or site)

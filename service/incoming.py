@@ -297,7 +297,7 @@ class PageQuery(In):
     """A page of entries."""
 
     limit: Annotated[int, Field(ge=1, le=1000, description="entries in a page")] = 100
-    after: int = Field(default=0, ge=0, description="entries to skip")
+    after: int = Field(default=0, ge=0, le=10**12, description="entries to skip")
 
 
 class ExportQuery(In):

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from flask import Flask
 from waitress.channel import HTTPChannel
-from waitress.parser import HTTPRequestParser
+from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import BaseWSGIServer, create_server
 from waitress.task import ErrorTask
 
@@ -54,7 +54,10 @@ class _Parser(HTTPRequestParser):
 
     def parse_header(self, header_plus: bytes) -> None:
         line, end, headers = header_plus.partition(b"\r\n")
-        super().parse_header(BEYOND_ASCII.sub(_percent, line) + end + headers)
+        try:
+            super().parse_header(BEYOND_ASCII.sub(_percent, line) + end + headers)
+        except ValueError as error:  # of an address such as http://[
+            raise ParsingError(str(error)) from None
 
 
 def _percent(byte: re.Match[bytes]) -> bytes:

@@ -102,3 +102,8 @@ def test_a_page_beyond_the_end_is_empty(client: CheckedClient) -> None:
     page = client.get("/datasets/paises/entries?after=9").get_json()
 
     assert (page["entries"], page["total"], page["next"]) == ([], 4, None)
+
+
+@pytest.mark.parametrize("after", [-1, 10**12 + 1, 10**20])
+def test_a_page_begins_within_reason(client: CheckedClient, after: int) -> None:
+    assert list(client.faults("GET", f"/datasets/paises/entries?after={after}")) == ["after"]

@@ -17,7 +17,7 @@ def test_an_address_and_localhost_are_ours(client: CheckedClient, host: str) -> 
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example:8000", "localhost.evil.example", "127.0.0.1.nip.io"]
+    "host", ["evil.example:8000", "localhost.evil.example", "127.0.0.1.nip.io", "[", "[::1"]
 )
 def test_a_name_that_is_not_ours_is_refused(client: CheckedClient, host: str) -> None:
     reply = client.get("/datasets", headers={"Host": host})
@@ -39,6 +39,7 @@ def test_a_name_can_be_allowed(make: Make, allowed: str) -> None:
         {"Origin": "http://evil.example"},
         {"Origin": "http://localhost:3000"},
         {"Origin": "null"},
+        {"Origin": "http://[::1"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
     ],

@@ -98,8 +98,11 @@ def test_an_address_that_is_not_utf8_is_malformed(service: Service, line: bytes)
     assert (reply.status, reply.json["type"]) == (400, "/problems/malformed-request")
 
 
-def test_what_is_not_http_is_a_problem(service: Service) -> None:
-    reply = raw(service, b"GET / HTTP/1.1\r\nbad header\r\n\r\n")
+@pytest.mark.parametrize(
+    "request_", [b"GET / HTTP/1.1\r\nbad header\r\n\r\n", b"GET http://[ HTTP/1.1\r\n\r\n"]
+)
+def test_what_is_not_http_is_a_problem(service: Service, request_: bytes) -> None:
+    reply = raw(service, request_)
 
     assert (reply.status, reply.headers["Content-Type"]) == (400, "application/problem+json")
 
