@@ -996,6 +996,7 @@ def test_arrow_types_become_values() -> None:
                 "flag": [True, None],
                 "when": pa.array([moment, None], pa.timestamp("ns")),
                 "day": [moment.date(), None],
+                "time": pa.array([1_001, None], pa.time64("ns")),
                 "label": pa.array(["x", None]).dictionary_encode(),
                 "list": pa.array([[1, 2], None], pa.list_(pa.int32())),
                 "fixed": pa.array([[1.5, 2], None], pa.list_(pa.float32(), 2)),
@@ -1011,17 +1012,16 @@ def test_arrow_types_become_values() -> None:
         "flag": "category",
         "when": "text",
         "day": "text",
+        "time": "text",
         "label": "category",
         "list": "vector",
         "fixed": "vector",
         "nothing": "text",
     }
     first, second = load(content)
-    assert first == (
-        "a",
-        (1, 1.5, 0.5, "true", moment.isoformat(), "2024-01-02", "x", (1, 2), (1.5, 2), None),
-    )
-    assert second == ("b", (None,) * 10)
+    clock = (moment.isoformat(), "2024-01-02", "00:00:00.000001")
+    assert first == ("a", (1, 1.5, 0.5, "true", *clock, "x", (1, 2), (1.5, 2), None))
+    assert second == ("b", (None,) * 11)
 
 
 @pytest.mark.parametrize(
@@ -1031,6 +1031,24 @@ def test_arrow_types_that_no_column_holds_are_refused_unless_skipped(array: pa.A
     content = parquet(pa.table({"key": ["a"], "v": array}))
 
     with pytest.raises(UnreadableSource, match=r"column 'v' is .*columns=\{'v': 'skip'\}"):
+        read_table(content)
+    assert load(content, columns={"v": "skip"}) == [("a", ())]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([4_000_000], pa.date32()),
+        pa.array([400_000_000_000_000], pa.date64()),
+        pa.array([2**60], pa.timestamp("us")),
+        pa.array([2**60], pa.timestamp("ms")),
+        pa.array([-62_135_596_800_000_000], pa.timestamp("us", "America/New_York")),
+    ],
+)
+def test_times_that_python_cannot_tell_are_refused_unless_skipped(array: pa.Array) -> None:
+    content = parquet(pa.table({"key": ["a"], "v": array}))
+
+    with pytest.raises(UnreadableSource, match=r"column 'v' cannot be .*columns=\{'v': 'skip'\}"):
         read_table(content)
     assert load(content, columns={"v": "skip"}) == [("a", ())]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from index.errors import UnreadableSource
 from index.loading.options import LoadOptions
@@ -75,12 +75,20 @@ class ParquetReader(Reader):
         with self._open() as file:
             for batch in file.iter_batches(BATCH, columns=self.names):
                 columns = [
-                    self._convert.get(name, _as_is)(batch.column(place)).to_pylist()
-                    for place, name in enumerate(self.names)
+                    self._cells(name, batch.column(place)) for place, name in enumerate(self.names)
                 ]
                 for cells in zip(*columns, strict=True):
                     line += 1
                     yield Row(line, dict(zip(self.names, cells, strict=True)))
+
+    def _cells(self, name: str, column: Any) -> list[Any]:
+        try:
+            return cast(list[Any], self._convert.get(name, _as_is)(column).to_pylist())
+        except (ValueError, OverflowError) as error:  # Python's calendar ends with the year 9999
+            raise UnreadableSource(
+                f"{self._source.name}: column {name!r} cannot be read: {error}; "
+                f"write it as text, or leave it out with columns={{{name!r}: 'skip'}}"
+            ) from error
 
 
 def _arrow_column(kind: Any) -> tuple[bool, Callable[[Any], Any] | None]:
@@ -88,7 +96,9 @@ def _arrow_column(kind: Any) -> tuple[bool, Callable[[Any], Any] | None]:
     import pyarrow as pa
 
     types = pa.types
-    if types.is_timestamp(kind) and kind.unit == "ns":  # Python's clock ends at microseconds
+    if kind == pa.time64("ns"):  # Python's clock ends at microseconds
+        return False, lambda column: column.cast(pa.time64("us"), safe=False)
+    if types.is_timestamp(kind) and kind.unit == "ns":
         return False, lambda column: column.cast(pa.timestamp("us", kind.tz), safe=False)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return not _is_arrow_number(kind.value_type), None
