@@ -100,7 +100,8 @@ def dumped(value: object) -> str:
 
 def load_lines(report: Any) -> Iterator[str]:
     done = "would load" if report.dry_run else "loaded"
-    yield f"{report.dataset}: {done} {report.loaded or report.rows:,} entries ({report.format})"
+    entries = report.rows - report.duplicates - report.bad_row_count  # a dry run loads none
+    yield f"{report.dataset}: {done} {entries:,} entries ({report.format})"
     yield f"  {report.key_column} → " + ", ".join(map(column_text, report.columns))
     if report.reused:
         texts = report.reused + report.embedded

@@ -239,6 +239,17 @@ def test_a_dry_run_says_what_would_be_loaded(run: Run, table: str) -> None:
     assert json.loads(run("datasets", "--json").stdout) == {"datasets": []}
 
 
+def test_a_dry_run_counts_the_entries_that_the_load_then_has(run: Run, tmp_path: Path) -> None:
+    table = tmp_path / "a.csv"
+    table.write_text("key,valor\na,1\na,2\nb,3\nc,much\n")
+    flags = ("--duplicates", "first", "--on-error", "skip", "--column", "valor=number")
+    dry = run("load", str(table), "--name", "a", *flags, "--dry-run")
+    done = run("load", str(table), "--name", "a", *flags)
+
+    assert dry.stdout.startswith("a: would load 2 entries (csv)\n")
+    assert done.stdout.startswith("a: loaded 2 entries (csv)\n")
+
+
 def test_a_refusal_is_code_1_and_one_line_on_stderr(run: Run, table: str) -> None:
     run("load", table, "--name", "paises")
     again = run("load", table, "--name", "paises")
