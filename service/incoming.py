@@ -32,6 +32,7 @@ from index.temperature import parse_temperature
 from index.where import parse_where
 
 from . import strict_json
+from .errors import MalformedRequest
 from .settings import Settings
 
 
@@ -315,7 +316,15 @@ class ProblemTypePath(In):
 
 
 def _from_json_text(value: object) -> object:
-    return strict_json.loads(value) if isinstance(value, str) else value
+    return _json(value) if isinstance(value, str) else value
+
+
+def _json(text: str) -> Any:
+    """Read JSON; what is none is one fault among the others of the request."""
+    try:
+        return strict_json.loads(text)
+    except MalformedRequest as error:
+        raise ValueError(str(error)) from None
 
 
 def _encoder(value: str, info: ValidationInfo) -> str:
@@ -334,7 +343,7 @@ def _names(value: object) -> object:
     if not isinstance(value, str):
         return value
     if value.startswith("["):
-        return strict_json.loads(value)
+        return _json(value)
     return [name.strip() for name in value.split(",") if name.strip()]
 
 

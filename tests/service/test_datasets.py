@@ -254,10 +254,14 @@ def test_every_wrong_option_is_named_at_once(make: Make) -> None:
     assert set(faults) == {*wrong, "columns.price"} - {"name", "columns"}
 
 
-def test_columns_that_are_not_json_are_malformed(make: Make) -> None:
-    reply = make().post("/datasets?name=p&columns=price", data=CSV, content_type="text/csv")
+def test_what_is_not_json_is_one_fault_among_the_others(make: Make) -> None:
+    wrong = {"columns": "price", "attributes": "[", "header": "maybe", "foo": "1", "format": "xml"}
+    url = "/datasets?" + urlencode({"name": "p", **wrong})
+    faults = make().faults("POST", url, data=CSV, content_type="text/csv")
 
-    assert (reply.status_code, reply.get_json()["type"]) == (400, "/problems/malformed-request")
+    assert set(faults) == set(wrong)
+    assert faults["columns"] == "this is not JSON: Expecting value: line 1 column 1 (char 0)"
+    assert faults["attributes"].startswith("this is not JSON: ")
 
 
 def test_an_encoder_that_is_none_is_refused(make: Make) -> None:
