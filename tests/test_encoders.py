@@ -123,6 +123,40 @@ def test_progress_may_end_a_bulk_load():
         EncoderWorker(Recorder()).encode(["a", "b"], progress=stop)
 
 
+def test_closing_ends_the_thread_and_refuses_what_waits_and_what_comes():
+    worker = EncoderWorker(Recorder())
+    before = threading.active_count()
+    started = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        bulk = pool.submit(worker.encode, ["x"] * 64_000, progress=lambda _: started.set())
+        assert started.wait(10)
+        worker.close()
+
+        assert isinstance(bulk.exception(10), EncoderUnavailable)
+    assert threading.active_count() == before - 1
+    with pytest.raises(EncoderUnavailable, match="closed"):
+        worker.encode_query("late")
+    worker.close()  # once more is nothing
+
+
+def test_closing_waits_for_one_step_and_for_no_further_one():
+    class Stepping(Recorder):
+        def steps(self, texts: Sequence[str], *, kind: str = "passage"):
+            for place, text in enumerate(texts):
+                yield [place], self.encode([text])
+
+    recorder = Stepping()
+    worker = EncoderWorker(recorder)
+    with ThreadPoolExecutor(1) as pool:
+        bulk = pool.submit(worker.encode, ["x"] * 1_000)
+        while not recorder.batches:
+            time.sleep(0.001)
+        worker.close()
+
+        assert isinstance(bulk.exception(10), EncoderUnavailable)
+    assert 0 < len(recorder.batches) < 1_000
+
+
 def test_nothing_to_encode_gives_no_rows():
     assert EncoderWorker(Recorder()).encode([]).shape == (0, 2)
     assert EncoderWorker(Recorder()).encode_queries([]).shape == (0, 2)

@@ -8,6 +8,7 @@ A small cache remembers recent queries.
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import queue
 import random
@@ -21,6 +22,7 @@ from typing import TypeVar
 import numpy as np
 
 from index.encoders.protocol import Encoder, Kind, Rows, Stepwise
+from index.errors import EncoderUnavailable
 
 T = TypeVar("T")
 BATCH = 64  # texts in one run of the model: some tens of milliseconds
@@ -49,7 +51,23 @@ class EncoderWorker:
         self._recent: OrderedDict[str, Rows] = OrderedDict()
         self._recent_lock = threading.Lock()
         self._model_lock = threading.Lock()  # tokenizers are not safe across threads
-        threading.Thread(target=self._run, name="encoder", daemon=True).start()
+        self._closed = False
+        self._closing = threading.Lock()  # what is submitted is answered, or refused at once
+        self._thread = threading.Thread(target=self._run, name="encoder", daemon=True)
+        self._thread.start()
+        # A process that ends while a daemon thread is in native code is aborted.
+        atexit.register(self.close)
+
+    def close(self, timeout: float = 30.0) -> None:
+        """End the thread, and wait, ``timeout`` seconds at most, for the step that is running.
+
+        Who waits for rows, or asks for some later, gets EncoderUnavailable.
+        """
+        with self._closing:
+            self._closed = True
+            self._jobs.put(_Job(0, next(self._numbers), (), "query"))  # wakes the thread
+        self._thread.join(timeout)
+        atexit.unregister(self.close)
 
     @property
     def identity(self) -> str:
@@ -132,15 +150,24 @@ class EncoderWorker:
 
     def _submit(self, priority: int, texts: Sequence[str], kind: Kind) -> _Job:
         job = _Job(priority, next(self._numbers), texts, kind)
-        self._jobs.put(job)
+        with self._closing:
+            self._check_open()
+            self._jobs.put(job)
         return job
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EncoderUnavailable("the encoder was closed")
+
     def _run(self) -> None:
-        while True:
+        while not self._closed:
             self._serve(self._gather(self._jobs.get()))
+        while not self._jobs.empty():
+            self._serve([self._jobs.get()])  # refuses it
 
     def _serve(self, jobs: list[_Job]) -> None:
         try:
+            self._check_open()
             if jobs[0].priority > 0 and isinstance(self._encoder, Stepwise):
                 jobs[0].rows.set_result(self._stepwise(self._encoder, jobs[0]))
                 return
@@ -161,6 +188,7 @@ class EncoderWorker:
         rows = np.empty((len(bulk.texts), self.dimension), np.float32)
         steps = iter(encoder.steps(bulk.texts, kind=bulk.kind))
         while True:
+            self._check_open()
             with self._model_lock:
                 step = next(steps, None)
             if step is None:

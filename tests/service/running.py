@@ -18,6 +18,8 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
+from index.kept import FOLDER, SUFFIX
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0  # seconds: what a busy machine may take, never what a test waits for
 
@@ -26,6 +28,14 @@ def environment(**given: str) -> dict[str, str]:
     """This process's environment without settings of softdict but those given."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("SOFTDICT_")}
     return {**kept, "PYTHONPATH": str(ROOT), **given}
+
+
+def wait_for_vectors(home: Path) -> None:
+    """Wait until a load into the store has encoded some of its texts."""
+    deadline = time.monotonic() + PATIENCE
+    while not any((home / FOLDER).glob(f"*{SUFFIX}")):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from service.cli import main
 from service.printed import ProgressLine
 from service.settings import Settings
 from tests.service.conftest import COUNTRIES
-from tests.service.running import PATIENCE, ROOT, Service, environment
+from tests.service.running import PATIENCE, ROOT, Service, environment, wait_for_vectors
 
 HEAVY = ("torch", "faiss", "onnxruntime", "pyarrow", "sentence_transformers", "flask", "numpy")
 COMMANDS = (
@@ -456,6 +457,20 @@ def test_a_second_service_on_the_same_store_is_refused(service: Service) -> None
 
     assert (stopped.returncode, "Traceback" in stopped.stderr) == (1, False)
     assert "open for writing in another process" in stopped.stderr
+
+
+def test_ctrl_c_ends_a_load_that_encodes_in_order(tmp_path: Path) -> None:
+    table, home = tmp_path / "many.csv", tmp_path / "store"
+    keys = (f"the {number}th of many keys" for number in range(60_000))
+    table.write_text("key,valor\n" + "".join(f"{key},1\n" for key in keys))
+    command = [sys.executable, "-m", "service", "load", str(table), "--name", "many"]
+    env = environment(SOFTDICT_HOME=str(home))
+    with subprocess.Popen(command, cwd=ROOT, env=env, stderr=subprocess.PIPE) as loading:
+        wait_for_vectors(home)
+        loading.send_signal(signal.SIGINT)
+        _, said = loading.communicate(timeout=PATIENCE)
+
+    assert (loading.returncode, said.splitlines()[-1]) == (1, b"Aborted!")
 
 
 def test_it_runs_as_a_process(tmp_path: Path, table: str) -> None:
