@@ -11,7 +11,8 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -46,7 +47,9 @@ class Runtime:
         self.catalog = Catalog.open(settings.home) if catalog is None else catalog
         self.jobs = Jobs(waiting=settings.max_jobs, kept=settings.kept_jobs)
         self.started = time.time()
-        self._closing = threading.Event()
+        self._closing = False
+        self._loads = 0  # that requests wait for
+        self._load_ended = threading.Condition()
         self._warm = threading.Event()
         self._fault: SoftDictError | None = None
         self._warming: threading.Thread | None = None
@@ -72,10 +75,28 @@ class Runtime:
                 raise NotReady(self._unready()) from None
             raise
 
+    def stop_loads(self) -> None:
+        """Let what is being loaded end at its next report. A signal's handler may call this."""
+        self._closing = True
+
+    @contextmanager
+    def load_at_once(self) -> Iterator[Callable[[Progress], None]]:
+        """Hold the store open for a load that a request waits for; give what stops that load."""
+        with self._load_ended:
+            self._loads += 1
+        try:
+            yield self._stop_if_closing
+        finally:
+            with self._load_ended:
+                self._loads -= 1
+                self._load_ended.notify_all()
+
     def close(self) -> None:
         """Cancel what runs, wait for it, and close the store."""
-        self._closing.set()
+        self.stop_loads()
         self.jobs.close()
+        with self._load_ended:
+            self._load_ended.wait_for(lambda: self._loads == 0, 30)
         if self._warming is not None:
             self._warming.join(30)
         self.catalog.close()
@@ -156,7 +177,7 @@ class Runtime:
             self.jobs.submit(dataset.name, work, lambda: None, kind="reencode")
 
     def _stop_if_closing(self, progress: Progress) -> None:
-        if self._closing.is_set():
+        if self._closing:
             raise JobCancelled
 
 

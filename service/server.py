@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from types import FrameType
 from typing import Any, NoReturn
@@ -27,6 +28,7 @@ from . import __version__
 from .app import FORM_OVERHEAD, create_app
 from .errors import CannotListen
 from .problems import MEDIA_TYPE, plain_problem
+from .runtime import Runtime
 from .settings import Settings
 
 BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
@@ -81,7 +83,7 @@ def _detail(code: HTTPStatus, said: str, limits: Any) -> str:
 
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; then finish what is being answered and close the store.
+    """Serve until SIGTERM or SIGINT; then stop loads, finish other answers and close the store.
 
     ``announce`` is told the address as soon as the port answers.
     """
@@ -95,7 +97,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
             if isinstance(each, BaseWSGIServer):
                 each.channel_class = _Channel
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, _stop)
+            signal.signal(number, partial(_stop, state))
         state.warm_up()
         announce(_address(server, settings))
         server.run()  # returns on SystemExit, which _stop raises
@@ -125,8 +127,9 @@ def _listening(app: Flask, settings: Settings, sockets: dict[Any, Any]) -> Any:
         raise CannotListen(settings.host, settings.port, error) from None
 
 
-def _stop(number: int, _: FrameType | None) -> NoReturn:
+def _stop(state: Runtime, number: int, _: FrameType | None) -> NoReturn:
     log.info("got %s", signal.Signals(number).name)
+    state.stop_loads()  # now: waitress waits five seconds for what is being answered
     sys.exit(0)
 
 

@@ -39,7 +39,7 @@ FORMATS = {
 READ = ["multipart/form-data", *FORMATS]
 GZIP_MAGIC = b"\x1f\x8b"
 BLOCK = 2**20  # bytes
-Work = Callable[[Callable[[Progress], None] | None], LoadReport]
+Work = Callable[[Callable[[Progress], None]], LoadReport]
 
 
 BODY = {
@@ -119,7 +119,8 @@ def load(order: Order, state: Runtime) -> LoadReport | Job:
         if query.if_exists == "error" and not query.dry_run and order.name in state.catalog:
             raise DatasetExists(order.name)  # before a job that could only fail
         if order.size <= state.settings.at_once if query.wait is None else query.wait:
-            return _work(order, state)(None)
+            with state.load_at_once() as progress:
+                return _work(order, state)(progress)
         job = state.jobs.submit(order.name, _work(order, state), order.table.close)
         stack.pop_all()  # the job closes the table now
         return job

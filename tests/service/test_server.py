@@ -16,7 +16,7 @@ from urllib.parse import quote
 import pytest
 
 from index import Catalog, SoftDict
-from tests.service.running import PATIENCE, Reply, Service
+from tests.service.running import PATIENCE, Reply, Service, wait_for_vectors
 
 KEYS = {
     "a slash": "a/b",
@@ -176,6 +176,22 @@ def test_a_signal_ends_the_service_while_a_load_runs(
         assert service.stop(number) == 0, service.log
         assert "Traceback" not in service.log
     with Service(tmp_path / "store", **env) as service:
+        assert service.get("/datasets").json == {"datasets": []}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_service_while_a_load_is_answered_at_once(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    csv = b"key,v\n" + b"".join(b"the %dth of many keys,%d\n" % (i, i) for i in range(60_000))
+    head = b"POST /datasets?name=d&wait=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\n"
+    with Service(tmp_path / "store", SOFTDICT_BUNDLED="0") as service:
+        with socket.create_connection(service.address, timeout=PATIENCE) as connection:
+            connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(csv) + csv)
+            wait_for_vectors(tmp_path / "store")
+            assert service.stop(number) == 0, service.log
+        assert "Traceback" not in service.log
+    with Service(tmp_path / "store", SOFTDICT_BUNDLED="0") as service:
         assert service.get("/datasets").json == {"datasets": []}
 
 
