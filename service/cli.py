@@ -1,7 +1,7 @@
 """The command line. What asks opens the store read-only, beside a running service or not.
 
-Exit codes: 0 done, 1 softdict refused (the message is on stderr, with ``--json`` as a problem),
-2 the command itself is wrong. Nothing heavy is imported until a command needs it.
+Exit codes: 0 done, 1 softdict or the system refused (the message is on stderr, with ``--json`` as
+a problem), 2 the command itself is wrong. Nothing heavy is imported until a command needs it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -34,6 +34,7 @@ from .settings import Settings, SettingsError, load_settings, source, variable
 
 if TYPE_CHECKING:
     from index.catalog import Catalog
+    from index.errors import SoftDictError
     from index.softdict import SoftDict
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -405,23 +406,42 @@ def _settings(flags: dict[str, Any]) -> Settings:
 
 @contextmanager
 def _refusals(as_json: bool) -> Iterator[None]:
-    """End with code 1 and the message where softdict refuses; say nothing of a closed pipe."""
+    """End with code 1 and the message where softdict or the system refuses.
+
+    Say nothing of a closed pipe: who reads it has read enough.
+    """
     from index.errors import SoftDictError
 
     try:
         yield
     except SoftDictError as error:
-        if as_json:
-            from .problems import describe
-
-            click.echo(describe(error).model_dump_json(exclude_unset=True), err=True)
-        else:
-            click.echo(f"softdict: {error}", err=True)
-        sys.exit(1)
+        _refuse(error, as_json)
     except BrokenPipeError:
-        # Python would fail once more as it flushes on its way out.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         sys.exit(1)
+    except OSError as error:  # a full disk, a folder that is a file
+        from .errors import ServiceError
+
+        _forget_output()
+        words = str(error.strerror or error)
+        named = f"{error.filename}: {words}" if error.filename else words
+        _refuse(ServiceError(named), as_json)
+
+
+def _refuse(error: SoftDictError, as_json: bool) -> NoReturn:
+    if as_json:
+        from .problems import describe
+
+        click.echo(describe(error).model_dump_json(exclude_unset=True), err=True)
+    else:
+        click.echo(f"softdict: {error}", err=True)
+    sys.exit(1)
+
+
+def _forget_output() -> None:
+    """Keep Python from failing once more as it flushes on its way out."""
+    with suppress(OSError):  # a standard output that is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

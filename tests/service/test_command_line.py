@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -270,6 +271,38 @@ def test_with_json_a_refusal_is_a_problem(run: Run, table: str) -> None:
     assert (refused.returncode, refused.stdout) == (1, "")
     assert problem["type"] == "/problems/invalid-request"
     assert [fault["where"] for fault in problem["errors"]] == ["temperature"]
+
+
+@pytest.mark.parametrize("command", ["load", "serve", "delete"])
+def test_a_store_that_cannot_be_a_folder_is_a_refusal(
+    run: Run, table: str, tmp_path: Path, command: str
+) -> None:
+    args = {"load": ("load", table, "--name", "a"), "serve": ("serve",), "delete": ("delete", "a")}
+    for home in (table, f"{table}/store"):
+        refused = run(*args[command], "--home", home)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert re.fullmatch(f"softdict: {home}: (File exists|Not a directory)\n", refused.stderr)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has a full device")
+def test_an_output_that_takes_no_more_is_a_refusal(run: Run, table: str, tmp_path: Path) -> None:
+    run("load", table, "--name", "paises")
+    env = environment(SOFTDICT_HOME=str(tmp_path / "store"))
+
+    def ended(*args: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "service", *args]
+        with open("/dev/full", "w") as full:
+            ran = subprocess.run(
+                command, cwd=ROOT, env=env, stdout=full, stderr=subprocess.PIPE, text=True
+            )
+        return ran.returncode, ran.stderr
+
+    words = "No space left on device"
+    assert ended("export", "paises") == ended("search", "perro") == (1, f"softdict: {words}\n")
+    code, problem = ended("search", "perro", "--json")
+    assert (code, json.loads(problem)["detail"]) == (1, words)
+    written = run("export", "paises", "-o", "/dev/full")
+    assert (written.returncode, written.stderr) == (1, f"Error: cannot write /dev/full: {words}\n")
 
 
 def test_an_empty_store_is_a_refusal(run: Run) -> None:
