@@ -193,8 +193,10 @@ def _too_large() -> errors.TooLarge:
     if (request.content_length or 0) > (request.max_content_length or 0):
         settings: Settings = current_app.extensions["softdict"].settings
         return errors.TooLarge(settings.max_upload, "the setting max_upload")
-    limit = request.max_form_memory_size or 0
-    return errors.TooLarge(limit, "the most for fields beside the file", "the form")
+    parts, size = request.max_form_parts or 0, request.max_form_memory_size or 0
+    # Werkzeug does not tell which of the two it was.
+    what = f"the form has more than {parts:,} parts, or one of its fields beside the file"
+    return errors.TooLarge(size, "the most that is read", what)
 
 
 def _nearest_route() -> str:

@@ -469,6 +469,17 @@ def test_a_form_with_an_enormous_field_is_refused(make: Make) -> None:
     assert "fields beside the file" in reply.get_json()["detail"]
 
 
+def test_a_form_of_very_many_fields_is_refused_and_their_limit_named(make: Make) -> None:
+    fields = {f"field{number}": "1" for number in range(1_100)}
+    reply = make().post("/datasets", **form(CSV, name="p", **fields))
+
+    assert (reply.status_code, reply.get_json()["type"]) == (413, "/problems/too-large")
+    assert reply.get_json()["detail"] == (
+        "the form has more than 1,000 parts, or one of its fields beside the file "
+        "is larger than 500,000 bytes, the most that is read"
+    )
+
+
 ATTRIBUTES = "key,price,country\nwine,9,ES\nbeer,2,DE\n"
 
 
