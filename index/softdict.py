@@ -170,6 +170,8 @@ class SoftDict(MutableMapping[str, Any]):
     def _attach(self, store: Store, record: Record, worker: EncoderWorker | None = None) -> None:
         self._store = store
         self._record = record
+        # Taken in this order: these two, then the store's own lock, which all datasets share. So
+        # the entries are read before a transaction begins, never inside one.
         self._writing = threading.RLock()
         self._reading = threading.Lock()
         self._loaded: Snapshot | None = None
@@ -551,17 +553,18 @@ class SoftDict(MutableMapping[str, Any]):
             With every fault of them; then none is changed.
         """
         parsed = parse_settings(settings)
-        with self._change() as store:
-            if "temperature" in parsed:
-                store.set_temperature(self.id, parsed["temperature"])
-            if "tolerance" in parsed:
-                store.set_tolerance(self.id, parsed["tolerance"])
+        with self._writing:
             after = self._snapshot
-            if "precision" in parsed:
-                store.set_precision(self.id, parsed["precision"])
-                if after.rounding and parsed["precision"] == "full":
-                    after = self._read_all()  # only the store has them in full
-            self._show(after, refit="temperature" in parsed)
+            with self._change() as store:
+                if "temperature" in parsed:
+                    store.set_temperature(self.id, parsed["temperature"])
+                if "tolerance" in parsed:
+                    store.set_tolerance(self.id, parsed["tolerance"])
+                if "precision" in parsed:
+                    store.set_precision(self.id, parsed["precision"])
+                    if after.rounding and parsed["precision"] == "full":
+                        after = self._read_all()  # only the store has them in full
+                self._show(after, refit="temperature" in parsed)
 
     def reencode(self, encoder: str | None = None, *, progress: Report | None = None) -> None:
         """Give every key the vector of another encoder, or of the present version of its own.
