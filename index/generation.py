@@ -17,6 +17,7 @@ import json
 import os
 import shutil
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,21 @@ def empty_vectors(home: Path, dataset: int, shape: tuple[int, int], *, half: boo
     part = _part(home, dataset)
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
-    return np.lib.format.open_memmap(part / VECTORS, mode="w+", dtype=held_type(half), shape=shape)
+    path = part / VECTORS
+    rows = np.lib.format.open_memmap(path, mode="w+", dtype=held_type(half), shape=shape)
+    _take_room(path)
+    return rows
+
+
+@contextmanager
+def unfinished(home: Path | None, dataset: int) -> Iterator[None]:
+    """Remove what there is of a generation whose making is cut short."""
+    try:
+        yield
+    except BaseException:
+        if home is not None:
+            shutil.rmtree(_part(home, dataset), ignore_errors=True)
+        raise
 
 
 def save(home: Path, record: Record, block: Block, labels: tuple[LabelTable, ...]) -> None:
@@ -157,6 +172,17 @@ def _checksum(path: Path) -> str:
 def _pieces(stream: Any) -> Iterator[bytes]:
     while piece := stream.read(PIECE):
         yield piece
+
+
+def _take_room(path: Path) -> None:
+    """Have the disk set a file's whole length aside; raise OSError where it is full.
+
+    A mapped file has no other way to say so: the first write to a page that the disk has no room
+    for ends the process (SIGBUS). macOS has no such call.
+    """
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as stream:
+            os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
 
 
 def _to_disk(path: Path) -> None:

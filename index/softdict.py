@@ -662,9 +662,10 @@ class SoftDict(MutableMapping[str, Any]):
         with self._writing:
             record, snapshot, half = self._record, self._snapshot, self._half
         home = self._store.home
-        block = sketched_block(snapshot, home, record, go_on, half=half)
-        if home is not None:
-            generation.save(home, record, block, snapshot.labels)
+        with generation.unfinished(home, record.id):
+            block = sketched_block(snapshot, home, record, go_on, half=half)
+            if home is not None:
+                generation.save(home, record, block, snapshot.labels)
         with self._writing:
             if not go_on():
                 raise Cancelled

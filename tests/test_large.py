@@ -6,6 +6,7 @@ files, SQLite) runs on some hundred keys.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -286,6 +287,50 @@ def test_closing_in_the_middle_of_a_build_leaves_nothing_behind(tmp_path, monkey
         agrees(d, SEEDS)
         d.settle()
         assert snapshot_of(d).sketch is not None
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system has no such call")
+def test_room_for_the_vectors_is_taken_before_they_are_written(tmp_path):
+    rows = generation.empty_vectors(tmp_path, 1, (4000, 384), half=False)
+    (path,) = tmp_path.glob("generations/*/*")
+
+    assert rows.shape == (4000, 384)
+    assert path.stat().st_blocks * 512 >= path.stat().st_size > rows.nbytes
+
+
+@pytest.mark.parametrize("step", ["Codes.save", "_take_room", "_to_disk"])
+def test_a_full_disk_ends_a_build_with_a_line_in_the_log_and_leaves_nothing(
+    tmp_path, monkeypatch, caplog, step
+):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(f"index.generation.{step}", full)
+    with SoftDict.open(tmp_path, encoder=ENCODER) as d:
+        d.update(SEEDS)
+        d.settle()
+        assert snapshot_of(d).sketch is None
+        agrees(d, SEEDS)
+
+        assert "a sketch could not be made" in caplog.text
+        assert os.strerror(errno.ENOSPC) in caplog.text
+        assert list((tmp_path / "generations").iterdir()) == []
+
+
+def test_a_build_that_is_stopped_leaves_nothing(tmp_path, monkeypatch):
+    d = SoftDict.open(tmp_path, encoder=ENCODER)
+    real = generation.empty_vectors
+
+    def stopped(*arguments, **named):
+        d.stop(wait=False)
+        return real(*arguments, **named)
+
+    monkeypatch.setattr("index.generation.empty_vectors", stopped)
+    d.update(SEEDS)
+    d.settle()
+    d.close()
+
+    assert list((tmp_path / "generations").iterdir()) == []
 
 
 def test_killing_a_build_leaves_a_store_that_opens(tmp_path):
