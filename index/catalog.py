@@ -203,11 +203,11 @@ class Catalog(Mapping[str, SoftDict]):
         with self._changing:
             gone = self[name]
             self._store.delete_dataset(gone.id)
-            gone.stop(wait=False)
+            gone.retire()
             self._datasets = {n: kept for n, kept in self._datasets.items() if n != name}
 
     def _publish(self, dataset: SoftDict) -> None:
         if dataset.name in self._datasets:
-            self._datasets[dataset.name].stop(wait=False)  # it would write for nobody
+            self._datasets[dataset.name].retire()
         kept = {name: known for name, known in self._datasets.items() if name != dataset.name}
         self._datasets = {**kept, dataset.name: dataset}

@@ -33,6 +33,7 @@ from index.vectors import Codes, Held, VectorBlock, held_type
 FORMAT = 3
 NOTE = "generation.json"
 VECTORS, CODES, ARRAYS, TEXTS = "vectors.npy", "codes.npy", "arrays.npz", "texts.json"
+PART, OLD = ".part", ".old"  # of a folder's name: not finished, and about to go
 PIECE = 2**22  # bytes hashed at a time
 
 
@@ -91,7 +92,7 @@ def save(home: Path, record: Record, block: Block, labels: tuple[LabelTable, ...
     (part / NOTE).write_text(json.dumps(note), encoding="utf-8")
     for path in part.iterdir():
         _to_disk(path)
-    gone = folder.with_suffix(".old")
+    gone = folder.with_suffix(OLD)
     shutil.rmtree(gone, ignore_errors=True)
     if folder.exists():
         folder.rename(gone)
@@ -125,6 +126,13 @@ def tidy(home: Path, datasets: Collection[int]) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def drop(home: Path, dataset: int) -> None:
+    """Remove what there is of a dataset's generation; what cannot be, ``tidy`` will."""
+    folder = folder_of(home, dataset)
+    for each in (folder, *(folder.with_suffix(suffix) for suffix in (PART, OLD))):
+        shutil.rmtree(each, ignore_errors=True)
+
+
 def _opened(folder: Path, record: Record) -> Snapshot:
     texts = json.loads((folder / TEXTS).read_text(encoding="utf-8"))
     keys = tuple(texts["keys"])
@@ -147,7 +155,7 @@ def _opened(folder: Path, record: Record) -> Snapshot:
 
 
 def _part(home: Path, dataset: int) -> Path:
-    return folder_of(home, dataset).with_suffix(".part")
+    return folder_of(home, dataset).with_suffix(PART)
 
 
 def _identity(record: Record) -> dict[str, Any]:

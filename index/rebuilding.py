@@ -130,19 +130,24 @@ class Rebuilder:
     def __init__(self, build: Callable[[Go], None]) -> None:
         self._build = build
         self._stopping = threading.Event()
+        self._turn = threading.Lock()  # of these three
+        self._busy = False
         self._thread: threading.Thread | None = None
+        self._at_last: Callable[[], None] | None = None
         _running.add(self)
 
     def start(self) -> None:
         """Begin a build, unless one goes on or all is being closed."""
-        if self._stopping.is_set() or self.busy:
-            return
-        self._thread = threading.Thread(target=self._run, name="softdict-sketch", daemon=True)
-        self._thread.start()
+        with self._turn:
+            if self._stopping.is_set() or self._busy:
+                return
+            thread = threading.Thread(target=self._run, name="softdict-sketch", daemon=True)
+            thread.start()
+            self._thread, self._busy = thread, True
 
     @property
     def busy(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return self._busy
 
     def wait(self) -> None:
         """Wait for the build that goes on, if one does."""
@@ -151,9 +156,19 @@ class Rebuilder:
 
     def stop(self, *, wait: bool = True) -> None:
         """Cancel the build that goes on, and begin no other."""
-        self._stopping.set()
+        with self._turn:
+            self._stopping.set()
         if wait:
             self.wait()
+
+    def end(self, action: Callable[[], None]) -> None:
+        """Cancel the build that goes on, and begin no other; once none goes on, do something."""
+        with self._turn:
+            self._stopping.set()
+            if self._busy:
+                self._at_last = action
+                return
+        action()
 
     def _run(self) -> None:
         try:
@@ -163,6 +178,10 @@ class Rebuilder:
             log.info("a sketch was not finished: it will be made at the next start")
         except Exception:
             log.exception("a sketch could not be made: every key is scanned until it can")
+        with self._turn:
+            self._busy = False
+        if self._at_last is not None:
+            self._at_last()
 
 
 _running: weakref.WeakSet[Rebuilder] = weakref.WeakSet()

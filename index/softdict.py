@@ -187,6 +187,14 @@ class SoftDict(MutableMapping[str, Any]):
         """Cancel what goes on in the background, for good; an unfinished sketch leaves nothing."""
         self._rebuilder.stop(wait=wait)
 
+    def retire(self) -> None:
+        """Stop, and drop what is kept beside the store: the dataset is there no more.
+
+        Who still reads it goes on: a file that is mapped outlives its name.
+        """
+        home, dataset = self._store.home, self.id
+        self._rebuilder.end(lambda: None if home is None else generation.drop(home, dataset))
+
     @property
     def settling(self) -> bool:
         """Whether something goes on in the background that ``settle`` would wait for."""

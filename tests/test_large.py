@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from index import Catalog, SoftDict, generation, open_encoder
+from index import Catalog, LoadOptions, SoftDict, generation, open_encoder
 from index.rebuilding import StackedRows, is_due
 from index.snapshot import Snapshot
 from tests import oracle
@@ -377,6 +377,53 @@ def test_a_deleted_or_replaced_dataset_takes_its_index_along(tmp_path):
     with Catalog.open(tmp_path) as catalog:
         assert [folder.name for folder in (tmp_path / "generations").iterdir()] == [str(number)]
         agrees(catalog["second"], SEEDS)
+
+
+def large(catalog: Catalog, *, if_exists: str = "error") -> SoftDict:
+    rows = "".join(f"{key},{value}\n" for key, value in SEEDS.items())
+    table = f"key,value\n{rows}".encode()
+    csv = LoadOptions(format="csv")
+    catalog.load("d", table, csv, if_exists=if_exists, encoder=ENCODER, temperature=0.1)
+    return catalog["d"]
+
+
+def test_an_index_goes_with_its_dataset_at_once_and_who_still_reads_it_goes_on(tmp_path):
+    with Catalog.open(tmp_path) as catalog:
+        large(catalog).settle()
+    with Catalog.open(tmp_path) as catalog:
+        old = catalog["d"]
+        agrees(old, SEEDS)
+        new = large(catalog, if_exists="replace")
+        new.settle()
+        assert [folder.name for folder in (tmp_path / "generations").iterdir()] == [str(new.id)]
+        agrees(old, SEEDS)
+        agrees(new, SEEDS)
+
+        catalog.delete("d")
+
+        assert list((tmp_path / "generations").iterdir()) == []
+        agrees(new, SEEDS)
+
+
+@pytest.mark.parametrize("moment", ["empty_vectors", "save"])
+def test_an_index_that_is_being_made_goes_with_its_dataset(tmp_path, monkeypatch, moment):
+    reached, let_go = threading.Event(), threading.Event()
+    real = getattr(generation, moment)
+
+    def slowly(*arguments, **named):
+        reached.set()
+        assert let_go.wait(30)
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(f"index.generation.{moment}", slowly)
+    with Catalog.open(tmp_path) as catalog:
+        dataset = large(catalog)
+        assert reached.wait(30)
+        catalog.delete("d")
+        let_go.set()
+        dataset.settle()
+
+        assert list((tmp_path / "generations").iterdir()) == []
 
 
 def test_rows_stacked_from_blocks_are_those_of_the_entries_that_are_there():
