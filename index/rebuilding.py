@@ -125,20 +125,25 @@ def laid_on(block: Block, now: Snapshot) -> Snapshot:
 
 
 class Rebuilder:
-    """Builds one dataset's sketch in a thread of its own, one build at a time."""
+    """Builds one dataset's sketch in a thread of its own, one build at a time.
 
-    def __init__(self, build: Callable[[Go], None]) -> None:
-        self._build = build
+    ``due`` tells whether what was asked for during a build is still to be done after it.
+    """
+
+    def __init__(self, build: Callable[[Go], None], due: Callable[[], bool]) -> None:
+        self._build, self._due = build, due
         self._stopping = threading.Event()
-        self._turn = threading.Lock()  # of these three
+        self._turn = threading.Lock()  # of these four
+        self._asked = False
         self._busy = False
         self._thread: threading.Thread | None = None
         self._at_last: Callable[[], None] | None = None
         _running.add(self)
 
     def start(self) -> None:
-        """Begin a build, unless one goes on or all is being closed."""
+        """Begin a build, or see to it that the one that goes on is followed by another look."""
         with self._turn:
+            self._asked = True
             if self._stopping.is_set() or self._busy:
                 return
             thread = threading.Thread(target=self._run, name="softdict-sketch", daemon=True)
@@ -171,17 +176,26 @@ class Rebuilder:
         action()
 
     def _run(self) -> None:
-        try:
-            one_thread()
-            self._build(lambda: not self._stopping.is_set())
-        except Cancelled:
-            log.info("a sketch was not finished: it will be made at the next start")
-        except Exception:
-            log.exception("a sketch could not be made: every key is scanned until it can")
-        with self._turn:
-            self._busy = False
+        first = True
+        while self._goes_on():
+            try:
+                if first or self._due():
+                    one_thread()
+                    self._build(lambda: not self._stopping.is_set())
+            except Cancelled:
+                log.info("a sketch was not finished: it will be made at the next start")
+            except Exception:
+                log.exception("a sketch could not be made: every key is scanned until it can")
+            first = False
         if self._at_last is not None:
             self._at_last()
+
+    def _goes_on(self) -> bool:
+        """Tell whether somebody asked since the last look; if not, this was the last."""
+        with self._turn:
+            self._busy = self._asked and not self._stopping.is_set()
+            self._asked = False
+            return self._busy
 
 
 _running: weakref.WeakSet[Rebuilder] = weakref.WeakSet()

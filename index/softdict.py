@@ -175,7 +175,7 @@ class SoftDict(MutableMapping[str, Any]):
         self._writing = threading.RLock()
         self._reading = threading.Lock()
         self._loaded: Snapshot | None = None
-        self._rebuilder = Rebuilder(self._rebuild)
+        self._rebuilder = Rebuilder(self._rebuild, lambda: self._is_due(self._snapshot))
         self._worker: EncoderWorker | None = worker
 
     def close(self) -> None:
@@ -655,9 +655,12 @@ class SoftDict(MutableMapping[str, Any]):
 
     def _consider(self, snapshot: Snapshot) -> None:
         """Begin to sketch a snapshot in the background, if that is due."""
-        wide = snapshot.sketch is not None and not snapshot.rounding and self._half
-        if not self._store.read_only and (wide or is_due(snapshot)):
+        if not self._store.read_only and self._is_due(snapshot):
             self._rebuilder.start()
+
+    def _is_due(self, snapshot: Snapshot) -> bool:
+        wide = snapshot.sketch is not None and not snapshot.rounding and self._half
+        return wide or is_due(snapshot)
 
     def _rebuild(self, go_on: Callable[[], bool]) -> None:
         """Sketch the entries of the moment, keep the result on disk, and show it to readers.
@@ -681,7 +684,7 @@ class SoftDict(MutableMapping[str, Any]):
             if (now.encoder_identity, now.columns, self._half) != (
                 record.encoder_identity, record.columns, half,
             ):  # fmt: skip
-                return  # of other vectors: it will not be opened, and the next write begins anew
+                return  # of other vectors: it will not be opened, and whoever made them asked anew
             self._loaded = laid_on(block, self._snapshot)
             if home is not None:
                 self._store.forget_deletions(record.id, until=record.version)

@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from index import Catalog, LoadOptions, SoftDict, generation, open_encoder
+from index import Catalog, LoadOptions, SoftDict, generation, open_encoder, rebuilding
 from index.rebuilding import StackedRows, is_due
 from index.snapshot import Snapshot
 from tests import oracle
@@ -193,6 +193,58 @@ def test_writes_during_a_build_are_laid_on_top(home, monkeypatch):
     monkeypatch.undo()
     with SoftDict.open(home) as d:
         assert dict(d) == model and list(d) == list(model)
+
+
+OVERTAKING = {
+    "many new entries": lambda d: d.update({f"more {number}": 1.0 for number in range(120)}),
+    "another precision": lambda d: d.configure(precision="half"),
+    "another encoder": lambda d: d.reencode("random:2"),
+}
+
+
+@pytest.mark.parametrize("change", OVERTAKING.values(), ids=OVERTAKING)
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_build_that_a_change_overtakes_is_followed_by_another(
+    tmp_path, monkeypatch, change, durable
+):
+    reached, let_go = threading.Event(), threading.Event()
+    real = rebuilding.build_sketch
+
+    def slowly(*arguments, **named):
+        reached.set()
+        assert let_go.wait(30)
+        return real(*arguments, **named)
+
+    monkeypatch.setattr("index.rebuilding.build_sketch", slowly)
+    monkeypatch.setattr("index.softdict.half_is_fast", lambda: True)
+    d = SoftDict.open(tmp_path, encoder=ENCODER) if durable else SoftDict(encoder=ENCODER)
+    with d:
+        d.update(SEEDS)
+        assert reached.wait(30)
+        change(d)
+        let_go.set()
+        d.settle()
+
+        assert snapshot_of(d).sketch is not None
+        assert len(snapshot_of(d).sketch) == len(d)
+        assert d.describe().precision_in_use == d.describe().precision
+
+
+def test_a_build_that_a_small_change_overtakes_is_the_only_one(home, monkeypatch):
+    builds = []
+    real = generation.save
+
+    def slowly(*arguments):
+        builds.append(threading.get_ident())
+        d["late"] = 3.0
+        real(*arguments)
+
+    monkeypatch.setattr("index.generation.save", slowly)
+    with SoftDict.open(home) as d:
+        d.update({f"more {number}": 1.0 for number in range(40)})
+        d.settle()
+
+        assert len(builds) == 1 and d["late"] == 3
 
 
 FILES = [generation.VECTORS, generation.CODES, generation.ARRAYS, generation.TEXTS]
