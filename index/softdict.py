@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,16 @@ from index.temperature import Temperature
 from index.values import check_columns
 from index.vectors import VectorBlock, half_is_fast
 from index.writing import Changes, Row, prepare
+
+
+class Moment(NamedTuple):
+    """What a dataset is at one moment. It is published whole, and a question takes it once.
+
+    Its encoder goes by its record: queries are never compared with the vectors of another.
+    """
+
+    record: Record
+    snapshot: Snapshot
 
 
 class SoftDict(MutableMapping[str, Any]):
@@ -169,14 +179,14 @@ class SoftDict(MutableMapping[str, Any]):
 
     def _attach(self, store: Store, record: Record, worker: EncoderWorker | None = None) -> None:
         self._store = store
-        self._record = record
+        self._first = record
         # Taken in this order: these two, then the store's own lock, which all datasets share. So
         # the entries are read before a transaction begins, never inside one.
         self._writing = threading.RLock()
         self._reading = threading.Lock()
-        self._loaded: Snapshot | None = None
+        self._loaded: Moment | None = None
         self._rebuilder = Rebuilder(self._rebuild, lambda: self._is_due(self._snapshot))
-        self._worker: EncoderWorker | None = worker
+        self._workers = {} if worker is None else {record.encoder: worker}
 
     def close(self) -> None:
         """Close the folder this dictionary was opened from."""
@@ -253,30 +263,38 @@ class SoftDict(MutableMapping[str, Any]):
         EncoderUnavailable
             If it cannot be opened in this process.
         """
-        if self._worker is None:
-            spec = self._record.encoder
-            try:
-                self._worker = open_encoder(spec)
-            except InvalidRequest as fault:
-                raise EncoderUnavailable(
-                    f"dataset {self.name!r} was written by {spec!r}, which this process lacks"
-                ) from fault
-        stored = self._record.encoder_identity
-        if stored is not None and stored != self._worker.identity:
-            raise EncoderMismatch(self.name, stored, self._worker.identity)
-        return self._worker
+        return self._encoder_of(self._record)
+
+    def _encoder_of(self, record: Record) -> EncoderWorker:
+        spec, stored = record.encoder, record.encoder_identity
+        try:
+            worker = self._worker(spec)
+        except InvalidRequest as fault:
+            raise EncoderUnavailable(
+                f"dataset {self.name!r} was written by {spec!r}, which this process lacks"
+            ) from fault
+        if stored is not None and stored != worker.identity:
+            raise EncoderMismatch(self.name, stored, worker.identity)
+        return worker
+
+    def _worker(self, spec: str) -> EncoderWorker:
+        """Open an encoder, once: while another is being opened, nobody waits for this one."""
+        if spec not in self._workers:
+            self._workers[spec] = open_encoder(spec)
+        return self._workers[spec]
 
     @property
     def outdated(self) -> bool:
         """Whether other weights of the built-in encoder made its vectors: ``reencode`` helps."""
-        stored = self._record.encoder_identity
-        if self._record.encoder != "builtin" or stored is None:
+        record = self._record
+        stored = record.encoder_identity
+        if record.encoder != "builtin" or stored is None:
             return False
         return stored != open_encoder("builtin").identity
 
     def describe(self) -> Description:
         """Tell what it holds, without opening the encoder."""
-        record, snapshot = self._record, self._snapshot
+        record, snapshot = self._moment
         in_use, source = standing_temperature(record)
         return Description(
             name=record.name,
@@ -408,7 +426,9 @@ class SoftDict(MutableMapping[str, Any]):
 
     def export(self, format: str) -> Iterator[bytes]:
         """Write the entries as ``csv``, ``jsonl`` or ``parquet``, piece by piece."""
-        return write_table(format, self.key_column, self.columns, self.entries())
+        record, snapshot = self._moment
+        entries = (_entry(snapshot, place) for place in snapshot.places())
+        return write_table(format, record.key_column, record.columns, entries)
 
     # Asking
 
@@ -479,7 +499,7 @@ class SoftDict(MutableMapping[str, Any]):
         explain: bool = False,
     ) -> list[Answer]:
         """Answer many queries, by one matrix product; see ``search``."""
-        record, snapshot = self._record, self._snapshot
+        record, snapshot = self._moment
         question = parse_question(
             queries,
             k=k,
@@ -493,7 +513,7 @@ class SoftDict(MutableMapping[str, Any]):
         )
         if mode == "exact":
             return answer_exactly(question, record, snapshot)
-        return answer_softly(question, record, snapshot, self.encoder)
+        return answer_softly(question, record, snapshot, self._encoder_of(record))
 
     def compare(
         self,
@@ -514,7 +534,7 @@ class SoftDict(MutableMapping[str, Any]):
             As for ``search``; or if weights name unknown keys, are negative, or are all
             zero.
         """
-        record, snapshot = self._record, self._snapshot
+        record, snapshot = self._moment
         question = parse_question(
             [query],
             k=k,
@@ -525,11 +545,10 @@ class SoftDict(MutableMapping[str, Any]):
             columns=snapshot.columns,
         )
         manual = None if weights is None else blend_by_hand(self.name, snapshot, weights)
-        (soft,) = answer_softly(question, record, snapshot, self.encoder)
+        encoder = self._encoder_of(record)
+        (soft,) = answer_softly(question, record, snapshot, encoder)
         (exactly,) = answer_exactly(question, record, snapshot)
-        named = (
-            attended_weights(question, record, snapshot, self.encoder, weights) if weights else {}
-        )
+        named = attended_weights(question, record, snapshot, encoder, weights) if weights else {}
         return compared(soft, exactly, manual, named)
 
     # Settings
@@ -581,7 +600,7 @@ class SoftDict(MutableMapping[str, Any]):
         where they wrote meanwhile: then it looks at every key once more.
         """
         spec = encoder or self._record.encoder
-        worker = open_encoder(spec)
+        worker = self._worker(spec)
         if not self._encode_anew(spec, worker, progress):
             with self._writing:
                 self._encode_anew(spec, worker, progress)
@@ -604,7 +623,6 @@ class SoftDict(MutableMapping[str, Any]):
                     for block, made in zip(snapshot.blocks, vectors, strict=True):
                         store.update_vectors(zip(block.ids.tolist(), made[:], strict=True))
                     store.set_encoder(self.id, spec, worker.identity, worker.dimension)
-                    store.after_commit(lambda: setattr(self, "_worker", worker))
                     self._show(snapshot.with_vectors(vectors), refit=True)
             embedding.done()
         return True
@@ -612,14 +630,23 @@ class SoftDict(MutableMapping[str, Any]):
     # Reading, inside
 
     @property
-    def _snapshot(self) -> Snapshot:
-        """The entries of the moment, read from the store on first use."""
+    def _moment(self) -> Moment:
+        """The settings and the entries, these read from the store on first use."""
         if self._loaded is None:
             with self._reading:
                 if self._loaded is None:
-                    self._loaded = self._read()
-                    self._consider(self._loaded)
+                    self._loaded = Moment(self._first, self._read())
+                    self._consider(self._loaded.snapshot)
         return self._loaded
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        return self._moment.snapshot
+
+    @property
+    def _record(self) -> Record:
+        """The settings alone, for which no entry need be read."""
+        return self._first if self._loaded is None else self._loaded.record
 
     def _read(self) -> Snapshot:
         """Read the entries: from the index kept on disk and what changed since, or all of them."""
@@ -671,7 +698,7 @@ class SoftDict(MutableMapping[str, Any]):
             Once ``go_on`` says no.
         """
         with self._writing:
-            record, snapshot, half = self._record, self._snapshot, self._half
+            (record, snapshot), half = self._moment, self._half
         home = self._store.home
         with generation.unfinished(home, record.id):
             block = sketched_block(snapshot, home, record, go_on, half=half)
@@ -680,12 +707,12 @@ class SoftDict(MutableMapping[str, Any]):
         with self._writing:
             if not go_on():
                 raise Cancelled
-            now = self._record
+            now, changed = self._moment
             if (now.encoder_identity, now.columns, self._half) != (
                 record.encoder_identity, record.columns, half,
             ):  # fmt: skip
                 return  # of other vectors: it will not be opened, and whoever made them asked anew
-            self._loaded = laid_on(block, self._snapshot)
+            self._loaded = Moment(now, laid_on(block, changed))
             if home is not None:
                 self._store.forget_deletions(record.id, until=record.version)
 
@@ -785,7 +812,7 @@ class SoftDict(MutableMapping[str, Any]):
         store.after_commit(lambda: self._publish(store.record(dataset), after))
 
     def _publish(self, record: Record, snapshot: Snapshot) -> None:
-        self._record, self._loaded = record, snapshot
+        self._loaded = Moment(record, snapshot)
         self._consider(snapshot)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from index import Catalog, SoftDict
+from index import Catalog, SoftDict, softdict
 from tests.service.running import PATIENCE
 
 
@@ -52,3 +52,70 @@ def test_a_change_of_settings_during_the_first_question_holds_up_nobody(
     assert not held_up and ended(asking, changing)
     assert catalog["a"].describe().temperature == "0.1"
     catalog.close()
+
+
+KEYS = {f"key {number}": number for number in range(8)}
+
+
+def finds_itself(d: SoftDict, key: str) -> bool:
+    best = d.search(key, k=1, tolerance=0).matches[0]
+    return best.key == key and best.score == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("step", ["parse_question", "answer_softly"])
+@pytest.mark.parametrize("ask", ["search", "compare"])
+def test_a_question_keeps_the_encoder_it_began_with(
+    monkeypatch: pytest.MonkeyPatch, step: str, ask: str
+) -> None:
+    d = SoftDict(KEYS, encoder="random:1")
+    real = getattr(softdict, step)
+
+    def meanwhile(*given: object, **named: object) -> object:
+        d.reencode("circle")
+        return real(*given, **named)
+
+    monkeypatch.setattr(softdict, step, meanwhile)
+    if ask == "search":
+        answer = d.search("key 3", k=1)
+    else:
+        answer = d.compare("key 3", k=1, weights={"key 3": 1.0}).soft
+
+    assert answer.matches[0].key == "key 3"
+    assert answer.matches[0].score == pytest.approx(1, abs=1e-5)
+    assert d.describe().encoder.startswith("circle")
+
+
+def test_a_question_before_new_vectors_are_shown_is_answered_from_the_old_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    d = SoftDict(KEYS, encoder="random:1")
+    show, found = SoftDict._publish, []
+
+    def late(self: SoftDict, *given: object) -> None:
+        found.append(finds_itself(self, "key 3"))
+        show(self, *given)  # type: ignore[arg-type]
+        found.append(finds_itself(self, "key 3"))
+
+    monkeypatch.setattr(SoftDict, "_publish", late)
+    d.reencode("random:2")
+
+    assert found == [True, True]
+
+
+def test_questions_while_keys_are_encoded_anew_never_meet_two_encoders() -> None:
+    d = SoftDict(KEYS, encoder="random:1")
+    done, wrong = threading.Event(), []
+
+    def ask() -> None:
+        try:
+            while not done.is_set():
+                wrong.extend(key for key in KEYS if not finds_itself(d, key))
+        except Exception as fault:
+            wrong.append(repr(fault))
+
+    asking = [begun(ask) for _ in range(3)]
+    for number in range(60):
+        d.reencode(f"random:{number % 3}")
+    done.set()
+
+    assert ended(*asking) and wrong == []
