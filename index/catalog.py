@@ -46,7 +46,7 @@ class Catalog(Mapping[str, SoftDict]):
         Raises
         ------
         StoreLocked
-            If another process has the folder open for writing.
+            If somebody else has the folder open for writing.
         StoreCorrupt
             If the folder holds something this version cannot read.
         """

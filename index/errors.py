@@ -12,7 +12,7 @@ SoftDictError
 ├── NotEnoughMemory           a load that would not fit in memory
 ├── EncoderUnavailable        an encoder that cannot be opened here
 ├── EncoderMismatch           the dataset's vectors came from another encoder
-├── StoreLocked               another process has the folder open for writing
+├── StoreLocked               somebody else has the folder open for writing
 ├── ReadOnlyStore             this process opened the folder for reading only
 └── StoreCorrupt              the folder holds something this version cannot read
 """
@@ -139,13 +139,13 @@ class EncoderMismatch(SoftDictError):
 
 
 class StoreLocked(SoftDictError):
-    """Another process has the folder open for writing."""
+    """Another process, or another part of this one, has the folder open for writing."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         super().__init__(
-            f"{folder} is open for writing in another process; stop that process, "
-            "or send the change to the service that runs on it"
+            f"{folder} is open for writing in another process, or elsewhere in this one; "
+            "close it there, or send the change to the service that runs on it"
         )
 
 

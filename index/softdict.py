@@ -156,7 +156,7 @@ class SoftDict(MutableMapping[str, Any]):
         Raises
         ------
         StoreLocked
-            If another process has the folder open for writing.
+            If somebody else has the folder open for writing.
         StoreCorrupt
             If the folder holds something this version cannot read.
         """

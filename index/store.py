@@ -462,7 +462,7 @@ class Store:
 
 
 def _hold(home: Path) -> FileLock:
-    lock = FileLock(home / "softdict.lock")
+    lock = FileLock(home / "softdict.lock", thread_local=False)  # any thread may close the store
     try:
         lock.acquire(timeout=0)
     except Timeout as fault:

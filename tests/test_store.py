@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -150,6 +151,18 @@ def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path):
             SoftDict.open(tmp_path)
     with SoftDict.open(tmp_path) as d:
         assert d["a"] == 1
+
+
+def test_a_folder_that_another_thread_closed_can_be_opened_again(tmp_path):
+    catalog = Catalog.open(tmp_path)
+    with pytest.raises(StoreLocked, match="or elsewhere in this one"):
+        Catalog.open(tmp_path)
+    closing = threading.Thread(target=catalog.close)
+    closing.start()
+    closing.join()
+
+    with Catalog.open(tmp_path) as again:
+        again.create("d", encoder="random")["a"] = 1
 
 
 def test_a_read_only_catalog_writes_nothing(tmp_path):
