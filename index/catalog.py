@@ -41,7 +41,7 @@ class Catalog(Mapping[str, SoftDict]):
         """Open a folder's datasets, making the folder if need be.
 
         Nothing but the list of datasets is read yet, and no encoder is loaded. What a
-        read-only catalog shows of a dataset is how it stood when first asked for.
+        read-only catalog shows of a dataset is how it stood, whole, when first asked for.
 
         Raises
         ------

@@ -53,6 +53,7 @@ from index.errors import (
     Fault,
     InvalidRequest,
     NotEnoughMemory,
+    UnknownDataset,
     UnknownEntry,
 )
 from index.fitting import due, fit_snapshot
@@ -185,7 +186,7 @@ class SoftDict(MutableMapping[str, Any]):
         self._writing = threading.RLock()
         self._reading = threading.Lock()
         self._loaded: Moment | None = None
-        self._rebuilder = Rebuilder(self._rebuild, lambda: self._is_due(self._snapshot))
+        self._rebuilder = Rebuilder(self._rebuild, lambda: self._is_due(self._moment))
         self._workers = {} if worker is None else {record.encoder: worker}
 
     def close(self) -> None:
@@ -590,7 +591,7 @@ class SoftDict(MutableMapping[str, Any]):
                 if "precision" in parsed:
                     store.set_precision(self.id, parsed["precision"])
                     if after.rounding and parsed["precision"] == "full":
-                        after = self._read_all()  # only the store has them in full
+                        after = self._read_all(self._record)  # only the store has them in full
                 self._show(after, refit="temperature" in parsed)
 
     def reencode(self, encoder: str | None = None, *, progress: Report | None = None) -> None:
@@ -635,8 +636,8 @@ class SoftDict(MutableMapping[str, Any]):
         if self._loaded is None:
             with self._reading:
                 if self._loaded is None:
-                    self._loaded = Moment(self._first, self._read())
-                    self._consider(self._loaded.snapshot)
+                    self._loaded = self._read()
+                    self._consider(self._loaded)
         return self._loaded
 
     @property
@@ -648,16 +649,26 @@ class SoftDict(MutableMapping[str, Any]):
         """The settings alone, for which no entry need be read."""
         return self._first if self._loaded is None else self._loaded.record
 
-    def _read(self) -> Snapshot:
-        """Read the entries: from the index kept on disk and what changed since, or all of them."""
-        home, record = self._store.home, self._record
+    def _read(self) -> Moment:
+        """Read the entries, and the settings with them where another process may write."""
+        if not self._store.read_only:
+            return Moment(self._first, self._read_entries(self._first))
+        with self._store.reading() as store:
+            records = {record.name: record for record in store.records()}
+            if self.name not in records:
+                raise UnknownDataset(self.name, list(records))
+            return Moment(records[self.name], self._read_entries(records[self.name]))
+
+    def _read_entries(self, record: Record) -> Snapshot:
+        """Read from the index kept on disk and what changed since, or all from the store."""
+        home = self._store.home
         kept = None if home is None else generation.load(home, record)
-        if kept is None or (kept[1].rounding and not self._half):
+        if kept is None or (kept[1].rounding and not _half(record)):
             if not self._store.read_only:
                 self._store.forget_deletions(record.id, until=record.version)
-            return self._read_all()
+            return self._read_all(record)
         version, snapshot = kept
-        changed = list(self._stored(since=version))
+        changed = list(self._stored(record, since=version))
         gone = self._store.deletions(record.id, since=version)
         rows = _rows_of([*(entry.id for entry in changed), *gone], snapshot.ids)
         snapshot = snapshot.with_values(
@@ -666,27 +677,23 @@ class SoftDict(MutableMapping[str, Any]):
         snapshot = snapshot.without(Place(0, rows[id]) for id in gone if id in rows)
         return _with_entries(snapshot, (entry for entry in changed if entry.id not in rows))
 
-    def _read_all(self) -> Snapshot:
-        return _with_entries(Snapshot.empty(self._record.columns), self._stored(since=-1))
+    def _read_all(self, record: Record) -> Snapshot:
+        return _with_entries(Snapshot.empty(record.columns), self._stored(record, since=-1))
 
-    @property
-    def _half(self) -> bool:
-        """Whether the vectors of a sketch are to be held in 16 bits."""
-        return self._record.precision == "half" and half_is_fast()
-
-    def _stored(self, *, since: int) -> Iterator[StoredEntry]:
+    def _stored(self, record: Record, *, since: int) -> Iterator[StoredEntry]:
         """Read the entries that changed after a version, in order."""
-        return itertools.chain.from_iterable(self._store.entries(self._record.id, since=since))
+        return itertools.chain.from_iterable(self._store.entries(record.id, since=since))
 
     # The sketch
 
-    def _consider(self, snapshot: Snapshot) -> None:
-        """Begin to sketch a snapshot in the background, if that is due."""
-        if not self._store.read_only and self._is_due(snapshot):
+    def _consider(self, moment: Moment) -> None:
+        """Begin to sketch the entries in the background, if that is due."""
+        if not self._store.read_only and self._is_due(moment):
             self._rebuilder.start()
 
-    def _is_due(self, snapshot: Snapshot) -> bool:
-        wide = snapshot.sketch is not None and not snapshot.rounding and self._half
+    def _is_due(self, moment: Moment) -> bool:
+        record, snapshot = moment
+        wide = snapshot.sketch is not None and not snapshot.rounding and _half(record)
         return wide or is_due(snapshot)
 
     def _rebuild(self, go_on: Callable[[], bool]) -> None:
@@ -698,8 +705,8 @@ class SoftDict(MutableMapping[str, Any]):
             Once ``go_on`` says no.
         """
         with self._writing:
-            (record, snapshot), half = self._moment, self._half
-        home = self._store.home
+            record, snapshot = self._moment
+        home, half = self._store.home, _half(record)
         with generation.unfinished(home, record.id):
             block = sketched_block(snapshot, home, record, go_on, half=half)
             if home is not None:
@@ -708,7 +715,7 @@ class SoftDict(MutableMapping[str, Any]):
             if not go_on():
                 raise Cancelled
             now, changed = self._moment
-            if (now.encoder_identity, now.columns, self._half) != (
+            if (now.encoder_identity, now.columns, _half(now)) != (
                 record.encoder_identity, record.columns, half,
             ):  # fmt: skip
                 return  # of other vectors: it will not be opened, and whoever made them asked anew
@@ -813,7 +820,12 @@ class SoftDict(MutableMapping[str, Any]):
 
     def _publish(self, record: Record, snapshot: Snapshot) -> None:
         self._loaded = Moment(record, snapshot)
-        self._consider(snapshot)
+        self._consider(self._loaded)
+
+
+def _half(record: Record) -> bool:
+    """Tell whether the vectors of a dataset's sketch are to be held in 16 bits."""
+    return record.precision == "half" and half_is_fast()
 
 
 def _rows_of(wanted: Sequence[int], ids: NDArray[np.int64]) -> dict[int, int]:

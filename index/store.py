@@ -196,6 +196,16 @@ class Store:
 
     # Reading
 
+    @contextmanager
+    def reading(self) -> Iterator[Self]:
+        """See the folder as it is at one moment, whatever another process writes meanwhile."""
+        with self._lock:
+            self._connection.execute("BEGIN")
+            try:
+                yield self
+            finally:
+                self._roll_back()  # nothing was written
+
     def records(self) -> list[Record]:
         """List the datasets in order of creation."""
         with self._lock:

@@ -186,6 +186,54 @@ def test_a_read_only_catalog_writes_nothing(tmp_path):
         assert dict(d) == {"a": 1}
 
 
+def test_a_read_only_catalog_shows_settings_and_entries_of_one_moment(tmp_path):
+    with Catalog.open(tmp_path) as writer:
+        writer.create("d", encoder="random:1")
+        writer.create("replaced", encoder="random:1")["old"] = 1
+        writer.create("deleted", encoder="random:1")["a"] = 1
+        with Catalog.open(tmp_path, read_only=True) as reader:
+            writer["d"].update({"a": {"price": 1, "colour": "red"}, "b": {"price": 2}})
+            writer["d"].reencode("random:2")
+            writer["d"].configure(temperature=0.25)
+            table = b"key,other\nnew,x\n"
+            writer.load("replaced", table, OPTIONS, encoder="random:3", if_exists="replace")
+            writer.delete("deleted")
+
+            best = reader["d"].search("b", k=1, tolerance=0).matches[0]
+            assert (best.key, best.values) == ("b", {"price": 2, "colour": None})
+            assert best.score == pytest.approx(1, abs=1e-5)
+            assert reader["d"].describe() == writer["d"].describe()
+            assert dict(reader["replaced"]) == {"new": "x"}
+            assert reader["replaced"].describe() == writer["replaced"].describe()
+            with pytest.raises(UnknownDataset, match="there are: d, replaced"):
+                len(reader["deleted"])
+
+            writer["d"].reencode("random:3")
+            writer["d"]["a"] = {"price": 9}
+            assert reader["d"]["a"] == {"price": 1, "colour": "red"}
+            assert reader["d"].search("b", k=1, tolerance=0).matches[0].score == best.score
+
+
+def test_a_read_only_catalog_never_sees_half_of_a_change(tmp_path, monkeypatch):
+    keys = [f"key {number}" for number in range(9000)]
+    entries = Store.entries
+
+    def slowly(self, *arguments, **named):
+        for batch in entries(self, *arguments, **named):
+            yield batch
+            if self.read_only:
+                writer["d"].update(dict.fromkeys(keys, 2))
+
+    with Catalog.open(tmp_path) as writer:
+        writer.create("d", encoder="random")
+        writer["d"].update(dict.fromkeys(keys, 1))
+        monkeypatch.setattr(Store, "entries", slowly)
+        with Catalog.open(tmp_path, read_only=True) as reader:
+            assert set(reader["d"].values()) == {1}
+        with Catalog.open(tmp_path, read_only=True) as reader:
+            assert set(reader["d"].values()) == {2}
+
+
 def test_a_stranger_s_file_is_refused(tmp_path):
     (tmp_path / "garbage").mkdir()
     (tmp_path / "garbage" / "softdict.db").write_bytes(b"not a database at all" * 100)
