@@ -163,8 +163,10 @@ class Catalog(Mapping[str, SoftDict]):
             raise InvalidRequest(Fault("if_exists", "write error, replace or append"))
         if if_exists == "error" and name in self:
             raise DatasetExists(name)
-        if if_exists == "append" and name in self and not dry_run:
-            return self[name].load(source, options, filename=filename, progress=progress)
+        if if_exists == "append" and name in self:
+            return self[name].load(
+                source, options, filename=filename, dry_run=dry_run, progress=progress
+            )
         with read_table(
             source, options or LoadOptions(), filename=filename, progress=progress
         ) as table:

@@ -396,9 +396,12 @@ class SoftDict(MutableMapping[str, Any]):
         options: LoadOptions | None = None,
         *,
         filename: str | None = None,
+        dry_run: bool = False,
         progress: Report | None = None,
     ) -> LoadReport:
         """Put every row of a file (a path, bytes or a stream) in one transaction.
+
+        A dry run reads and types everything, for these columns, and writes nothing.
 
         Raises
         ------
@@ -414,14 +417,14 @@ class SoftDict(MutableMapping[str, Any]):
             progress=progress,
             expected=self.columns,
         ) as table:
+            if dry_run:
+                for _ in _rows(table, self._ready_for(lambda: table.columns)):
+                    pass  # it is the casting that finds faults
+                return load_report(self.name, table)
             with self._writing:
                 snapshot = self._ready_for(lambda: table.columns)
                 self._check_fits(snapshot, table)
-                names = [column.name for column in table.columns]
-                rows = (
-                    (key, _row(dict(zip(names, row, strict=True)), snapshot, key))
-                    for key, row in table
-                )
+                rows = _rows(table, snapshot)
                 changes = self._write(snapshot, rows, total=table.entries, progress=progress)
             return load_report(self.name, table, changes)
 
@@ -846,6 +849,12 @@ def _with_entries(snapshot: Snapshot, entries: Iterator[StoredEntry]) -> Snapsho
         )
         snapshot = snapshot.with_blocks([block])
     return snapshot
+
+
+def _rows(table: Table, snapshot: Snapshot) -> Iterator[Row]:
+    """Go through a table's rows, with its values in the columns that the snapshot has."""
+    names = [column.name for column in table.columns]
+    return ((key, _row(dict(zip(names, row, strict=True)), snapshot, key)) for key, row in table)
 
 
 def _row(value: object, snapshot: Snapshot, key: str) -> tuple[Value, ...]:

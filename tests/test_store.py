@@ -292,6 +292,34 @@ def test_a_dry_run_types_everything_and_writes_nothing(tmp_path):
         assert "t" not in catalog
 
 
+@pytest.mark.parametrize(("kind", "held"), [("text", "one"), ("number", 1)])
+def test_a_dry_run_of_an_append_says_what_the_append_will_do(tmp_path, kind, held):
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("t", columns=[Column("v", kind)], encoder="random")["a"] = held
+        rows = b"key,v\nc,3\n"
+        dry = catalog.load("t", rows, OPTIONS, if_exists="append", dry_run=True)
+        assert dry.dry_run and list(catalog["t"]) == ["a"]
+
+        wet = catalog.load("t", rows, OPTIONS, if_exists="append")
+
+        assert (dry.columns, dry.preview) == (wet.columns, wet.preview)
+        assert [column.type for column in dry.columns] == [kind]
+        assert dry.preview == (("c", {"v": catalog["t"]["c"]}),)
+
+
+@pytest.mark.parametrize("rows", [b"key,v\nc,x\n", b"key,w,u\nc,3,4\n"])
+def test_a_dry_run_of_an_append_has_the_faults_that_the_append_would_have(tmp_path, rows):
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("t", columns=[Column("v", "number")], encoder="random")["a"] = 1
+        faults = []
+        for dry_run in (True, False):
+            with pytest.raises((BadRows, InvalidRequest)) as refused:
+                catalog.load("t", rows, OPTIONS, if_exists="append", dry_run=dry_run)
+            faults.append((refused.type, str(refused.value)))
+
+        assert faults[0] == faults[1] and dict(catalog["t"]) == {"a": 1}
+
+
 @pytest.mark.parametrize("name", ["", "a/b", "../x", ".hidden", "x" * 101, "a b", "a\u0301", 3])
 def test_names_that_would_not_stand_well_in_an_address(tmp_path, name):
     with Catalog.open(tmp_path) as catalog, pytest.raises(InvalidRequest) as refused:
