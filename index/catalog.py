@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -163,10 +163,43 @@ class Catalog(Mapping[str, SoftDict]):
             raise InvalidRequest(Fault("if_exists", "write error, replace or append"))
         if if_exists == "error" and name in self:
             raise DatasetExists(name)
-        if if_exists == "append" and name in self:
-            return self[name].load(
-                source, options, filename=filename, dry_run=dry_run, progress=progress
-            )
+        rewound = _rewinder(source)
+        while True:
+            try:
+                if if_exists == "append" and name in self:
+                    return self[name].load(
+                        source, options, filename=filename, dry_run=dry_run, progress=progress
+                    )
+                return self._load(
+                    name,
+                    source,
+                    options,
+                    filename=filename,
+                    if_exists=if_exists,
+                    encoder=encoder,
+                    settings=settings,
+                    dry_run=dry_run,
+                    progress=progress,
+                )
+            except (DatasetExists, UnknownDataset):
+                # Another load made the dataset, or replaced it, meanwhile: append to that one.
+                if if_exists != "append" or name not in self or not rewound():
+                    raise
+
+    def _load(
+        self,
+        name: str,
+        source: Any,
+        options: LoadOptions | None,
+        *,
+        filename: str | None,
+        if_exists: IfExists,
+        encoder: str,
+        settings: dict[str, Any],
+        dry_run: bool,
+        progress: Report | None,
+    ) -> LoadReport:
+        """Make a new dataset of a file."""
         with read_table(
             source, options or LoadOptions(), filename=filename, progress=progress
         ) as table:
@@ -213,3 +246,15 @@ class Catalog(Mapping[str, SoftDict]):
             self._datasets[dataset.name].retire()
         kept = {name: known for name, known in self._datasets.items() if name != dataset.name}
         self._datasets = {**kept, dataset.name: dataset}
+
+
+def _rewinder(source: Any) -> Callable[[], bool]:
+    """Give what takes a source back to where it stands now, and tells whether that can be."""
+    if isinstance(source, (str, Path)):
+        return lambda: Path(source).is_file()  # a pipe is read once
+    if not hasattr(source, "read"):
+        return lambda: True
+    if not (hasattr(source, "seekable") and source.seekable()):
+        return lambda: False
+    start = source.tell()
+    return lambda: bool(source.seek(start) == start)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from index import Catalog, SoftDict, softdict
+from index import Catalog, LoadOptions, SoftDict, softdict
+from index import catalog as catalog_module
+from index.errors import UnknownDataset
 from tests.service.running import PATIENCE
 
 
@@ -52,6 +55,75 @@ def test_a_change_of_settings_during_the_first_question_holds_up_nobody(
     assert not held_up and ended(asking, changing)
     assert catalog["a"].describe().temperature == "0.1"
     catalog.close()
+
+
+CSV = LoadOptions(format="csv")
+
+
+def append(catalog: Catalog, source: object) -> int:
+    options = {"if_exists": "append", "encoder": "random"}
+    return catalog.load("d", source, CSV, **options).loaded  # type: ignore[arg-type]
+
+
+def test_two_appends_to_a_name_that_is_new_both_append(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2)
+    prepare = catalog_module.prepare
+
+    def together(*given: object, **named: object) -> object:
+        both.wait(PATIENCE)  # neither has seen the other's dataset
+        return prepare(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(catalog_module, "prepare", together)
+    loaded: list[int] = []
+    with Catalog.open(tmp_path) as catalog:
+        sources = [io.BytesIO(f"key,value\n{key},1\nboth,2\n".encode()) for key in "ab"]
+        threads = [
+            begun(lambda source=source: loaded.append(append(catalog, source)))  # type: ignore[misc]
+            for source in sources
+        ]
+
+        assert ended(*threads) and loaded == [2, 2]
+        assert dict(catalog["d"]) == {"a": 1, "b": 1, "both": 2}
+
+
+class Once(io.BytesIO):
+    """A stream that cannot be read again."""
+
+    def seekable(self) -> bool:
+        return False
+
+
+ROWS = b"key,value\na,1\n"
+
+
+@pytest.mark.parametrize("kind", ["bytes", "path", "stream", "pipe"])
+def test_an_append_to_a_dataset_that_is_replaced_meanwhile_goes_to_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    (tmp_path / "rows.csv").write_bytes(ROWS)
+    stream = io.BytesIO(b"before" + ROWS)
+    stream.seek(6)
+    sources = {"bytes": ROWS, "path": tmp_path / "rows.csv", "stream": stream, "pipe": Once(ROWS)}
+    prepare = softdict.prepare
+
+    def meanwhile(*given: object, **named: object) -> object:
+        monkeypatch.setattr(softdict, "prepare", prepare)
+        new = b"key,value\nnew,2\n"
+        catalog.load("d", new, CSV, if_exists="replace", encoder="random:1")
+        return prepare(*given, **named)  # type: ignore[arg-type]
+
+    with Catalog.open(tmp_path / "home") as catalog:
+        catalog.create("d", encoder="random")["old"] = 0
+        monkeypatch.setattr(softdict, "prepare", meanwhile)
+        if kind == "pipe":
+            with pytest.raises(UnknownDataset):
+                append(catalog, sources[kind])
+            assert dict(catalog["d"]) == {"new": 2}
+        else:
+            assert append(catalog, sources[kind]) == 1
+            assert dict(catalog["d"]) == {"new": 2, "a": 1}
 
 
 KEYS = {f"key {number}": number for number in range(8)}
