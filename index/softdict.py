@@ -628,6 +628,7 @@ class SoftDict(MutableMapping[str, Any]):
                         store.update_vectors(zip(block.ids.tolist(), made[:], strict=True))
                     store.set_encoder(self.id, spec, worker.identity, worker.dimension)
                     self._show(snapshot.with_vectors(vectors), refit=True)
+                    _tell_written(progress, len(snapshot), len(snapshot))
             embedding.done()
         return True
 
@@ -798,9 +799,9 @@ class SoftDict(MutableMapping[str, Any]):
             for block in changes.fresh:
                 block.ids[:], block.arrived[:] = store.insert(self.id, after.stored_rows(block))
                 done += len(block)
-                if progress is not None:
-                    progress(Progress("writing", done, total))
+                _tell_written(progress, done, total)
             self._show(after.with_blocks(changes.fresh))
+            _tell_written(progress, total, total)  # the fit took its time: the last way out
 
     def _remove(self, snapshot: Snapshot, places: Sequence[Place]) -> None:
         with self._change() as store:
@@ -824,6 +825,11 @@ class SoftDict(MutableMapping[str, Any]):
     def _publish(self, record: Record, snapshot: Snapshot) -> None:
         self._loaded = Moment(record, snapshot)
         self._consider(self._loaded)
+
+
+def _tell_written(progress: Report | None, done: int, total: int) -> None:
+    if progress is not None:
+        progress(Progress("writing", done, total))
 
 
 def _half(record: Record) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index import Catalog, Column, LoadOptions, SoftDict
+from index import Catalog, Column, LoadOptions, SoftDict, softdict
 from index.errors import (
     BadRows,
     DatasetExists,
@@ -127,6 +127,37 @@ def test_a_failed_load_leaves_nothing(tmp_path):
             catalog.load("t", b"key,value\na,1\n", OPTIONS, encoder="random", progress=stop)
         assert list(catalog) == []
         assert catalog._store.records() == []
+
+
+@pytest.mark.parametrize("work", ["load", "append", "reencode"])
+def test_what_is_stopped_while_the_temperature_is_fitted_leaves_nothing(
+    tmp_path, monkeypatch, work
+):
+    fitted = []
+    fit = softdict.fit_snapshot
+    monkeypatch.setattr(softdict, "fit_snapshot", lambda *given: fitted.append(1) or fit(*given))
+
+    def stop(progress: object) -> None:
+        if fitted:
+            raise KeyboardInterrupt
+
+    rows = "key,value\n" + "".join(f"key {number},{number}\n" for number in range(50))
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("t", encoder="random:1")["a"] = 1
+        before = catalog["t"].describe()
+        fitted.clear()
+        with pytest.raises(KeyboardInterrupt):
+            if work == "load":
+                catalog.load("new", rows.encode(), OPTIONS, encoder="random", progress=stop)
+            elif work == "append":
+                catalog["t"].load(rows.encode(), OPTIONS, progress=stop)
+            else:
+                catalog["t"].reencode("random:2", progress=stop)
+        assert list(catalog) == ["t"]
+        assert catalog["t"].describe() == before
+    with Catalog.open(tmp_path) as catalog:
+        assert list(catalog) == ["t"]
+        assert catalog["t"].describe() == before
 
 
 def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path):
