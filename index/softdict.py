@@ -8,6 +8,7 @@ snapshot of the moment and never wait.
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
@@ -77,6 +78,8 @@ from index.temperature import Temperature
 from index.values import check_columns
 from index.vectors import VectorBlock, half_is_fast
 from index.writing import Changes, Row, prepare
+
+log = logging.getLogger("softdict")
 
 
 class Moment(NamedTuple):
@@ -691,9 +694,15 @@ class SoftDict(MutableMapping[str, Any]):
     # The sketch
 
     def _consider(self, moment: Moment) -> None:
-        """Begin to sketch the entries in the background, if that is due."""
-        if not self._store.read_only and self._is_due(moment):
-            self._rebuilder.start()
+        """Begin to sketch the entries in the background, if that is due.
+
+        It is tried and no more: what was committed is shown all the same.
+        """
+        try:
+            if not self._store.read_only and self._is_due(moment):
+                self._rebuilder.start()
+        except Exception:
+            log.exception("a sketch could not be begun: every key is scanned until it can")
 
     def _is_due(self, moment: Moment) -> bool:
         record, snapshot = moment

@@ -297,15 +297,16 @@ class Store:
             if self._connection.in_transaction:
                 yield self
                 return
-            self._afterwards.clear()
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self
                 self._connection.execute("COMMIT")
             except BaseException:
+                self._afterwards.clear()
                 self._roll_back()
                 raise
-            for action in self._afterwards:
+            actions, self._afterwards = self._afterwards, []  # they hold on to what they show
+            for action in actions:
                 action()
 
     def _roll_back(self) -> None:
@@ -313,7 +314,7 @@ class Store:
             self._connection.execute("ROLLBACK")
 
     def after_commit(self, action: Callable[[], None]) -> None:
-        """Do something once the transaction is durable; a rollback forgets it."""
+        """Do something, which may not fail, once this is durable; a rollback forgets it."""
         self._afterwards.append(action)
 
     def create(

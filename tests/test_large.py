@@ -7,6 +7,7 @@ files, SQLite) runs on some hundred keys.
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,6 +59,21 @@ def home(tmp_path: Path) -> Iterator[Path]:
         d.update(SEEDS)
         d.settle()
     yield tmp_path
+
+
+def held_up(monkeypatch: pytest.MonkeyPatch, step: str) -> tuple[threading.Event, threading.Event]:
+    """Have a step of a build wait; give what tells that it was reached, and what lets it go."""
+    reached, let_go = threading.Event(), threading.Event()
+    module, name = step.split(".")
+    real = getattr({"generation": generation, "rebuilding": rebuilding}[module], name)
+
+    def slowly(*arguments, **named):
+        reached.set()
+        assert let_go.wait(30)
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(f"index.{step}", slowly)
+    return reached, let_go
 
 
 def snapshot_of(d: SoftDict) -> Snapshot:
@@ -207,15 +224,7 @@ OVERTAKING = {
 def test_a_build_that_a_change_overtakes_is_followed_by_another(
     tmp_path, monkeypatch, change, durable
 ):
-    reached, let_go = threading.Event(), threading.Event()
-    real = rebuilding.build_sketch
-
-    def slowly(*arguments, **named):
-        reached.set()
-        assert let_go.wait(30)
-        return real(*arguments, **named)
-
-    monkeypatch.setattr("index.rebuilding.build_sketch", slowly)
+    reached, let_go = held_up(monkeypatch, "rebuilding.build_sketch")
     monkeypatch.setattr("index.softdict.half_is_fast", lambda: True)
     d = SoftDict.open(tmp_path, encoder=ENCODER) if durable else SoftDict(encoder=ENCODER)
     with d:
@@ -245,6 +254,45 @@ def test_a_build_that_a_small_change_overtakes_is_the_only_one(home, monkeypatch
         d.settle()
 
         assert len(builds) == 1 and d["late"] == 3
+
+
+def test_a_sketch_that_cannot_be_begun_is_a_line_in_the_log_and_fails_no_load(
+    tmp_path, monkeypatch, caplog
+):
+    real = threading.Thread.start
+
+    def refused(thread):
+        if thread.name == "softdict-sketch":
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    with Catalog.open(tmp_path) as catalog:
+        monkeypatch.setattr(threading.Thread, "start", refused)
+        assert large(catalog)["key 3"] == 3
+        assert "can't start new thread" in caplog.text
+        large(catalog, if_exists="replace")
+        assert catalog["d"].id == 2
+        assert not catalog["d"].settling
+        catalog["d"].settle()
+        rebuilding._stop_all()
+
+    monkeypatch.undo()
+    monkeypatch.setattr("index.rebuilding.SKETCHED_FROM", 200)
+    with Catalog.open(tmp_path) as catalog:
+        agrees(catalog["d"], SEEDS)
+        catalog["d"].settle()
+        assert snapshot_of(catalog["d"]).sketch is not None
+
+
+def test_the_entries_from_before_a_sketch_are_let_go_of(monkeypatch):
+    _, let_go = held_up(monkeypatch, "rebuilding.build_sketch")
+    d = SoftDict(SEEDS, encoder=ENCODER)
+    before = weakref.ref(snapshot_of(d))
+    let_go.set()
+    d.settle()
+    gc.collect()
+
+    assert snapshot_of(d).sketch is not None and before() is None
 
 
 FILES = [generation.VECTORS, generation.CODES, generation.ARRAYS, generation.TEXTS]
@@ -459,15 +507,7 @@ def test_an_index_goes_with_its_dataset_at_once_and_who_still_reads_it_goes_on(t
 
 @pytest.mark.parametrize("moment", ["empty_vectors", "save"])
 def test_an_index_that_is_being_made_goes_with_its_dataset(tmp_path, monkeypatch, moment):
-    reached, let_go = threading.Event(), threading.Event()
-    real = getattr(generation, moment)
-
-    def slowly(*arguments, **named):
-        reached.set()
-        assert let_go.wait(30)
-        return real(*arguments, **named)
-
-    monkeypatch.setattr(f"index.generation.{moment}", slowly)
+    reached, let_go = held_up(monkeypatch, f"generation.{moment}")
     with Catalog.open(tmp_path) as catalog:
         dataset = large(catalog)
         assert reached.wait(30)
