@@ -13,6 +13,7 @@ SoftDictError
 ├── EncoderUnavailable        an encoder that cannot be opened here
 ├── EncoderMismatch           the dataset's vectors came from another encoder
 ├── StoreLocked               somebody else has the folder open for writing
+├── DiskFull                  no room for a change; nothing of it was kept
 ├── ReadOnlyStore             this process opened the folder for reading only
 └── StoreCorrupt              the folder holds something this version cannot read
 """
@@ -146,6 +147,17 @@ class StoreLocked(SoftDictError):
         super().__init__(
             f"{folder} is open for writing in another process, or elsewhere in this one; "
             "close it there, or send the change to the service that runs on it"
+        )
+
+
+class DiskFull(SoftDictError):
+    """The disk has no room for a change. Nothing of it was kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        super().__init__(
+            f"the disk that holds {folder} is full, and nothing of this was kept; "
+            "make room there, and try again"
         )
 
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from index.answers import Column, Precision, Value
 from index.errors import (
     DatasetExists,
+    DiskFull,
     ReadOnlyStore,
     StoreCorrupt,
     StoreLocked,
@@ -301,9 +302,11 @@ class Store:
             try:
                 yield self
                 self._connection.execute("COMMIT")
-            except BaseException:
+            except BaseException as fault:
                 self._afterwards.clear()
                 self._roll_back()
+                if getattr(fault, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL and self.home:
+                    raise DiskFull(self.home) from fault
                 raise
             actions, self._afterwards = self._afterwards, []  # they hold on to what they show
             for action in actions:

@@ -20,6 +20,7 @@ from index import Catalog, Column, LoadOptions, SoftDict, softdict
 from index.errors import (
     BadRows,
     DatasetExists,
+    DiskFull,
     InvalidRequest,
     ReadOnlyStore,
     StoreCorrupt,
@@ -158,6 +159,25 @@ def test_what_is_stopped_while_the_temperature_is_fitted_leaves_nothing(
     with Catalog.open(tmp_path) as catalog:
         assert list(catalog) == ["t"]
         assert catalog["t"].describe() == before
+
+
+def test_a_full_disk_is_said_and_leaves_everything_as_it_was(tmp_path):
+    rows = "key,value\n" + "".join(f"key {number},{number}\n" for number in range(500))
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("t", encoder="random")["a"] = 1
+        connection = catalog._store._connection
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages + 20}")
+        for name, if_exists in [("new", "error"), ("t", "append"), ("t", "replace")]:
+            with pytest.raises(DiskFull, match="is full") as refused:
+                catalog.load(name, rows.encode(), OPTIONS, if_exists=if_exists, encoder="random")
+            assert refused.value.folder == tmp_path
+        assert {name: dict(d) for name, d in catalog.items()} == {"t": {"a": 1}}
+
+        connection.execute(f"PRAGMA max_page_count = {pages + 10**6}")
+        catalog.load("new", rows.encode(), OPTIONS, encoder="random")
+    with Catalog.open(tmp_path) as catalog:
+        assert (dict(catalog["t"]), len(catalog["new"])) == ({"a": 1}, 500)
 
 
 def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path):

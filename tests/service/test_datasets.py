@@ -527,3 +527,16 @@ def test_a_load_that_would_not_fit_in_memory_is_refused(
     assert (reply.status_code, reply.get_json()["type"]) == (507, "/problems/not-enough-memory")
     assert "GB are free" in reply.get_json()["detail"]
     assert client.get("/datasets").get_json() == {"datasets": []}
+
+
+def test_a_load_that_the_disk_has_no_room_for_is_refused(make: Make) -> None:
+    client = make()
+    connection = client.application.extensions["softdict"].catalog._store._connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages + 5}")
+    entries = {f"key {number}": number for number in range(50)}
+    reply = client.post("/datasets", json={"name": "d", "entries": entries})
+
+    assert (reply.status_code, reply.get_json()["type"]) == (507, "/problems/disk-full")
+    assert "make room there" in reply.get_json()["detail"]
+    assert client.get("/datasets").get_json() == {"datasets": []}

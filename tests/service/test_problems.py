@@ -52,6 +52,7 @@ ERRORS = [
     (library.EncoderUnavailable("install it"), 503, "install it"),
     (library.EncoderMismatch("d", "a", "b"), 409, "reencode d"),
     (library.StoreLocked(Path("var")), 503, "open for writing"),
+    (library.DiskFull(Path("var")), 507, "var is full"),
     (library.ReadOnlyStore("read only"), 403, "read only"),
     (library.StoreCorrupt("of version 9"), 500, "of version 9"),
     (own.JobCancelled(), 409, "nothing of it was loaded"),
