@@ -64,9 +64,10 @@ def unfinished(home: Path | None, dataset: int) -> Iterator[None]:
         raise
 
 
-def save(home: Path, record: Record, block: Block, labels: tuple[LabelTable, ...]) -> None:
+def save(home: Path, record: Record, made: Snapshot) -> None:
     """Write a sketched block whose vectors lie in ``empty_vectors`` already; all or nothing."""
     part, folder = _part(home, record.id), folder_of(home, record.id)
+    (block,) = made.blocks
     sketch = block.sketch
     if sketch is None:
         raise ValueError("only a sketched block is worth keeping")
@@ -81,7 +82,7 @@ def save(home: Path, record: Record, block: Block, labels: tuple[LabelTable, ...
         **{f"column{number}": array for number, array in enumerate(block.columns)},
     }
     np.savez(part / ARRAYS, **arrays)
-    texts = {"keys": block.keys, "labels": [table.labels for table in labels]}
+    texts = {"keys": block.keys, "labels": [table.labels for table in made.labels]}
     with (part / TEXTS).open("w", encoding="utf-8") as stream:
         json.dump(texts, stream, ensure_ascii=False)  # dumps would hold up other threads till done
     note = {

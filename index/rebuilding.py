@@ -12,7 +12,7 @@ import logging
 import threading
 import weakref
 from atexit import register
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from index import generation
 from index.sketch import CHUNK, SKETCHED_FROM, Cancelled, build_sketch
 from index.snapshot import Block, Snapshot, compacted, numbered
 from index.store import Record
+from index.values import Array
 from index.vectors import Held, Rows, VectorBlock, halved, held_type, one_thread
 
 UNSKETCHED = 1 / 24  # of the rows may be new since the sketch: each costs as much as a scan
@@ -64,12 +65,13 @@ class StackedRows:
         return found
 
 
-def sketched_block(
+def sketched(
     snapshot: Snapshot, home: Path | None, record: Record, go_on: Go, *, half: bool
-) -> Block:
+) -> Snapshot:
     """Make one sketched block of a snapshot's entries, its vectors on disk if there is a home.
 
-    With ``half`` these are held in 16 bits a component.
+    With ``half`` these are held in 16 bits a component. Labels are numbered anew, so that those
+    which no entry has any more are gone.
 
     Raises
     ------
@@ -90,20 +92,37 @@ def sketched_block(
         made[start : start + CHUNK] = halved(part) if half else part
     present = np.flatnonzero(snapshot.alive)[order]
     keys = snapshot.keys_at(present)
-    return Block(
+    empty = Snapshot.empty(snapshot.columns)
+    block = Block(
         ids=snapshot.ids[present],
         keys=keys,
         arrived=snapshot.arrived[present],
         vectors=VectorBlock(made),
-        columns=tuple(snapshot.values_at(present)),
+        columns=_relabelled(snapshot, snapshot.values_at(present), empty),
         alive=np.ones(len(keys), bool),
         rows=numbered(keys),
         sketch=sketch,
     )
+    return empty.with_blocks([block])
 
 
-def laid_on(block: Block, now: Snapshot) -> Snapshot:
-    """Lay what ``now`` holds on a block made of an earlier snapshot of the same dataset."""
+def _relabelled(snapshot: Snapshot, arrays: Sequence[Array], to: Snapshot) -> tuple[Array, ...]:
+    """Give values of a snapshot with the labels' numbers in another, which takes in new ones."""
+    found: list[Array] = []
+    for column, array, old, new in zip(
+        snapshot.columns, arrays, snapshot.labels, to.labels, strict=True
+    ):
+        if column.type in ("category", "text"):
+            used, places = np.unique(array, return_inverse=True)
+            codes = [-1 if code < 0 else new.code(old.labels[code]) for code in used.tolist()]
+            array = np.array(codes, np.int32)[places]
+        found.append(array)
+    return tuple(found)
+
+
+def laid_on(made: Snapshot, now: Snapshot) -> Snapshot:
+    """Lay what ``now`` holds on what was ``sketched`` of an earlier snapshot of the dataset."""
+    (block,) = made.blocks
     by_id = np.argsort(block.ids)
     sorted_ids = block.ids[by_id]
     alive = np.zeros(len(block), bool)
@@ -115,13 +134,15 @@ def laid_on(block: Block, now: Snapshot) -> Snapshot:
         taken = np.flatnonzero(known & held.alive)
         rows = by_id[places[taken]]
         alive[rows] = True
-        for mine, theirs in zip(columns, held.columns, strict=True):
-            mine[rows] = theirs[taken]
+        given = _relabelled(now, [array[taken] for array in held.columns], made)
+        for mine, theirs in zip(columns, given, strict=True):
+            mine[rows] = theirs
         if not known.all():
             left = replace(held, alive=held.alive & ~known, sketch=None)
-            fresh.append(compacted(left) if known.any() else left)
+            left = left if left.alive.all() else compacted(left)
+            fresh.append(replace(left, columns=_relabelled(now, left.columns, made)))
     whole = replace(block, alive=alive, columns=columns)
-    return Snapshot(now.columns, now.labels, [whole, *(part for part in fresh if len(part))])
+    return Snapshot(now.columns, made.labels, [whole, *(part for part in fresh if len(part))])
 
 
 class Rebuilder:

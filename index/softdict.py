@@ -70,7 +70,7 @@ from index.loading import (
 from index.memory import check_fits
 from index.naming import LONGEST_KEY, check_name
 from index.pace import Pace, Report
-from index.rebuilding import Rebuilder, is_due, laid_on, sketched_block
+from index.rebuilding import Rebuilder, is_due, laid_on, sketched
 from index.sketch import Cancelled
 from index.snapshot import BLOCK, Place, Snapshot
 from index.store import Record, Store, StoredEntry
@@ -721,9 +721,9 @@ class SoftDict(MutableMapping[str, Any]):
             record, snapshot = self._moment
         home, half = self._store.home, _half(record)
         with generation.unfinished(home, record.id):
-            block = sketched_block(snapshot, home, record, go_on, half=half)
+            made = sketched(snapshot, home, record, go_on, half=half)
             if home is not None:
-                generation.save(home, record, block, snapshot.labels)
+                generation.save(home, record, made)
         with self._writing:
             if not go_on():
                 raise Cancelled
@@ -732,7 +732,7 @@ class SoftDict(MutableMapping[str, Any]):
                 record.encoder_identity, record.columns, half,
             ):  # fmt: skip
                 return  # of other vectors: it will not be opened, and whoever made them asked anew
-            self._loaded = Moment(now, laid_on(block, changed))
+            self._loaded = Moment(now, laid_on(made, changed))
             if home is not None:
                 self._store.forget_deletions(record.id, until=record.version)
 

@@ -295,6 +295,40 @@ def test_the_entries_from_before_a_sketch_are_let_go_of(monkeypatch):
     assert snapshot_of(d).sketch is not None and before() is None
 
 
+def test_labels_that_no_entry_has_any_more_go_with_the_next_sketch(tmp_path, monkeypatch):
+    model = {f"key {number}": f"text {number}" for number in range(300)}
+    with SoftDict.open(tmp_path, encoder=ENCODER) as d:
+        d.update(model)
+        d.settle()
+        changed = {f"key {number}": "another text" for number in range(50)}
+        d.update(changed)
+        model |= changed
+        del d["key 299"], model["key 299"]
+        reached, let_go = held_up(monkeypatch, "generation.save")
+        more = {f"more {number}": "text 7" for number in range(40)}
+        d.update(more)
+        assert reached.wait(30)
+        late = {"key 60": "late", "key 61": None, "new": "late", "other": "text 0"}
+        d.update(late)
+        d["gone"] = "of an entry that is gone"
+        del d["gone"]
+        let_go.set()
+        d.settle()
+        model |= more | late
+
+        assert sorted(snapshot_of(d).labels[0].labels) == sorted(
+            {*model.values(), "text 60", "text 61"} - {None}  # these until the next sketch
+        )
+        assert dict(d) == model
+        assert d.search("new", k=1, tolerance=0).matches[0].value == "late"
+    (texts,) = (tmp_path / "generations").glob(f"*/{generation.TEXTS}")
+    (labels,) = json.loads(texts.read_text("utf-8"))["labels"]
+    kept = {"another text", *(f"text {number}" for number in range(50, 299)), "text 7"}
+    assert sorted(labels) == sorted(kept)
+    with SoftDict.open(tmp_path) as d:
+        assert dict(d) == model
+
+
 FILES = [generation.VECTORS, generation.CODES, generation.ARRAYS, generation.TEXTS]
 
 
