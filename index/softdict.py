@@ -131,7 +131,8 @@ class SoftDict(MutableMapping[str, Any]):
         check_columns(columns)
         store = Store(None)
         record = store.create(name, key_column="key", columns=columns, encoder=spec, **settings)
-        self._attach(store, record, None if isinstance(encoder, str) else open_encoder(encoder))
+        worker = None if isinstance(encoder, str) else open_encoder(encoder)
+        self._attach(store, record, worker, own=worker is not encoder)
         self.update(entries)
 
     @classmethod
@@ -181,7 +182,14 @@ class SoftDict(MutableMapping[str, Any]):
             raise
         return cls.stored(store, record)
 
-    def _attach(self, store: Store, record: Record, worker: EncoderWorker | None = None) -> None:
+    def _attach(
+        self,
+        store: Store,
+        record: Record,
+        worker: EncoderWorker | None = None,
+        *,
+        own: bool = False,
+    ) -> None:
         self._store = store
         self._first = record
         # Taken in this order: these two, then the store's own lock, which all datasets share. So
@@ -191,10 +199,13 @@ class SoftDict(MutableMapping[str, Any]):
         self._loaded: Moment | None = None
         self._rebuilder = Rebuilder(self._rebuild, lambda: self._is_due(self._moment))
         self._workers = {} if worker is None else {record.encoder: worker}
+        self._own = worker if own else None  # made for this dictionary: it ends with it
 
     def close(self) -> None:
-        """Close the folder this dictionary was opened from."""
+        """Close the folder this dictionary was opened from, or the encoder it was given."""
         self.stop()
+        if self._own is not None:
+            self._own.close()
         self._store.close()
 
     def stop(self, *, wait: bool = True) -> None:
@@ -754,7 +765,9 @@ class SoftDict(MutableMapping[str, Any]):
         """Give the snapshot to write to: the first entries of all bring the columns."""
         if self.columns or len(self):
             return self._snapshot
-        return Snapshot.empty(columns())
+        found = columns()
+        check_columns(found)
+        return Snapshot.empty(found)
 
     def _check_fits(self, snapshot: Snapshot, table: Table) -> None:
         dimension = self._record.dimension or self.encoder.dimension

@@ -62,6 +62,9 @@ def check_columns(columns: Sequence[Column]) -> None:
     for column in columns:
         if not column.name.strip():
             faults.append(Fault("columns", "a column needs a name"))
+        if any("\ud800" <= character <= "\udfff" for character in column.name):
+            message = f"{column.name!r} holds half a surrogate pair, which is no character"
+            faults.append(Fault("columns", message))
         if column.type not in ("number", "vector", "category", "text"):
             faults.append(Fault(f"columns.{column.name}", "write number, vector, category or text"))
         if (column.type == "vector") != bool(column.width and column.width > 0):

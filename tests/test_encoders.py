@@ -310,3 +310,16 @@ def test_a_fault_in_a_step_reaches_the_one_who_asked():
         worker.encode(["a", "poison", "b"])
 
     assert np.allclose(worker.encode(["fine"])[0], expected("fine"), atol=1e-6)
+
+
+def test_a_dictionary_ends_the_thread_of_an_encoder_of_ones_own_and_no_others():
+    shared = EncoderWorker(RandomEncoder(3))
+    before = threading.active_count()
+
+    for given in (RandomEncoder(4), shared):
+        with SoftDict({"a": 1}, encoder=given) as d:
+            assert d.search("a").matches[0].key == "a"
+
+    assert threading.active_count() == before
+    assert len(shared.encode_queries(["a"])) == 1
+    shared.close()

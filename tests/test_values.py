@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from index import SoftDict
 from index.answers import Column
 from index.errors import InvalidRequest
 from index.values import LabelTable, blend_column, check_columns, pack, unpack, weighted_quantiles
@@ -101,6 +102,12 @@ def test_vectors_blend_component_by_component():
     assert made.mean == pytest.approx((0, 127.5, 127.5))
     assert made.sd == pytest.approx(math.sqrt(2 * 127.5**2))
     assert made.known == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("name", ["", " ", "half \ud800"])
+def test_a_column_that_an_entry_brings_needs_a_name_too(name):
+    with pytest.raises(InvalidRequest, match="columns: "):
+        SoftDict({"a": {name: 1, "size": 2}}, encoder="random")
 
 
 @pytest.mark.parametrize("column", [NUMBER, VECTOR, CATEGORY, TEXT])
