@@ -10,4 +10,4 @@
 
 from __future__ import annotations
 
-from index import __version__ as __version__
+__version__ = "0.2.0.dev0"  # of index too, which commands that only print do not import

@@ -55,7 +55,7 @@ def describe(path: DatasetPath) -> DatasetOut:
     return DatasetOut.of(runtime().dataset(path.name).describe())
 
 
-@routes.patch("/datasets/<name>", responses={200: DatasetOut, **said(404, 413, 415, 503)})
+@routes.patch("/datasets/<name>", responses={200: DatasetOut, **said(404, 413, 415, 503, 507)})
 def change(path: DatasetPath, body: SettingsBody) -> DatasetOut:
     """Set a dataset's temperature and tolerance, for every question that gives none."""
     dataset = runtime().dataset(path.name)
@@ -63,7 +63,7 @@ def change(path: DatasetPath, body: SettingsBody) -> DatasetOut:
     return DatasetOut.of(dataset.describe())
 
 
-@routes.delete("/datasets/<name>", responses={204: None, **said(404, 503)})
+@routes.delete("/datasets/<name>", responses={204: None, **said(404, 503, 507)})
 def delete(path: DatasetPath) -> tuple[str, int]:
     """Delete a dataset with everything in it."""
     state = runtime()

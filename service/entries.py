@@ -29,7 +29,7 @@ def get(path: EntryPath) -> EntryOut:
     return EntryOut.of(runtime().dataset(path.name).entry(path.key))
 
 
-@routes.put(ENTRY, responses={200: EntryOut, 201: EntryOut, **said(404, 409, 413, 415, 503)})
+@routes.put(ENTRY, responses={200: EntryOut, 201: EntryOut, **said(404, 409, 413, 415, 503, 507)})
 def put(path: EntryPath, body: EntryBody) -> tuple[EntryOut, int]:
     """Set the values of a key, new or not."""
     dataset = runtime().dataset(path.name)
@@ -37,7 +37,7 @@ def put(path: EntryPath, body: EntryBody) -> tuple[EntryOut, int]:
     return EntryOut.of(dataset.entry(path.key)), 201 if new else 200
 
 
-@routes.delete(ENTRY, responses={204: None, **said(404, 503)})
+@routes.delete(ENTRY, responses={204: None, **said(404, 503, 507)})
 def delete(path: EntryPath) -> tuple[str, int]:
     """Delete a key."""
     del runtime().dataset(path.name)[path.key]

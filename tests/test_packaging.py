@@ -23,7 +23,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from index import __version__
+import index
+import service
 
 ROOT = Path(__file__).parents[1]
 OURS = {"index", "service", "tests", "training", "bench"}
@@ -408,7 +409,7 @@ def test_the_builder_is_spared_what_the_image_does_not_need(path: str) -> None:
 
 def test_compose_runs_what_the_image_says(compose: dict[str, Any]) -> None:
     assert compose["build"] == "."
-    assert compose["image"] == f"softdict:{__version__}"
+    assert compose["image"] == f"softdict:{service.__version__}"
     assert "command" not in compose
     assert compose["healthcheck"]["test"] == ["CMD", *healthcheck()]
     assert compose["user"] == arguments("USER")[0]
@@ -478,3 +479,7 @@ def _copy(source: Path, target: Path) -> None:
 def _text(log: Any) -> str:
     log.seek(0)
     return str(log.read())
+
+
+def test_the_library_and_the_service_are_of_one_version() -> None:
+    assert index.__version__ == service.__version__
