@@ -165,7 +165,7 @@ def _document(query: LoadQuery) -> Order:
     fields = {**query.model_dump(exclude_unset=True), **document}
     body = validated(DatasetBody, fields, strict=True)
     table, size = _spooled_bytes(strict_json.dumps(body.entries))
-    return Order(table, size, None, "json", body.encoding, body)
+    return Order(table, size, None, "json", "utf-8", body)  # as it is written just above
 
 
 def _file_part() -> FileStorage:

@@ -115,6 +115,14 @@ def test_a_table_is_read_in_the_charset_that_it_is_declared_in(make: Make, how: 
     assert [fault["where"] for fault in unknown.get_json()["errors"]] == ["encoding"]
 
 
+def test_a_document_is_read_in_its_own_encoding_whatever_it_asks_for(client: CheckedClient) -> None:
+    body = {"name": "niños", "entries": {"niño": "año"}, "encoding": "latin-1"}
+
+    assert client.post("/datasets", json=body).status_code == 201
+    exported = client.get("/datasets/niños/export?format=jsonl").text
+    assert json.loads(exported) == {"key": "niño", "value": "año"}
+
+
 @pytest.mark.parametrize(
     "entries",
     [
