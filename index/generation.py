@@ -12,6 +12,7 @@ Arrays are read without pickle.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -187,11 +188,15 @@ def _take_room(path: Path) -> None:
     """Have the disk set a file's whole length aside; raise OSError where it is full.
 
     A mapped file has no other way to say so: the first write to a page that the disk has no room
-    for ends the process (SIGBUS). macOS has no such call.
+    for ends the process (SIGBUS). macOS has no such call, and some file systems do not heed it.
     """
     if hasattr(os, "posix_fallocate"):
         with path.open("r+b") as stream:
-            os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
+            try:
+                os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                    raise
 
 
 def _to_disk(path: Path) -> None:

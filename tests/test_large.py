@@ -432,6 +432,21 @@ def test_room_for_the_vectors_is_taken_before_they_are_written(tmp_path):
     assert path.stat().st_blocks * 512 >= path.stat().st_size > rows.nbytes
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system has no such call")
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP])
+def test_where_the_file_system_takes_no_room_beforehand_a_sketch_is_made_all_the_same(
+    tmp_path, monkeypatch, number
+):
+    def refuses(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("os.posix_fallocate", refuses)
+    with SoftDict.open(tmp_path, encoder=ENCODER) as d:
+        d.update(SEEDS)
+        d.settle()
+        assert snapshot_of(d).sketch is not None
+
+
 @pytest.mark.parametrize("step", ["Codes.save", "_take_room", "_to_disk"])
 def test_a_full_disk_ends_a_build_with_a_line_in_the_log_and_leaves_nothing(
     tmp_path, monkeypatch, caplog, step
