@@ -1,8 +1,10 @@
-"""What a dataset and a key may be called."""
+"""What a dataset and a key may be called, and which names will not do."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable
 
 from index.errors import Fault, InvalidRequest
 
@@ -26,3 +28,17 @@ def check_name(name: object) -> None:
                 "not starting with a point",
             )
         )
+
+
+def is_text(given: str) -> bool:
+    """Tell text from what holds half a surrogate pair, which is no character."""
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def repeated_names(names: Iterable[str]) -> list[str]:
+    """Give the names that stand more than once. In one pass: a stranger may send many."""
+    return [name for name, count in Counter(names).items() if count > 1]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from index.answers import Blend, Column, LabelBlend, NumberBlend, Value, VectorBlend
 from index.errors import Fault, InvalidRequest
+from index.naming import is_text, repeated_names
 
 Array = NDArray[np.float64] | NDArray[np.int32]
 LARGEST = 1e150  # number: sums of the squares of millions of them are finite
@@ -53,16 +54,14 @@ class LabelTable:
 
 def check_columns(columns: Sequence[Column]) -> None:
     """Refuse columns that no dataset can have, naming every fault."""
-    names = [column.name for column in columns]
     faults = [
         Fault("columns", f"two columns are named {name!r}")
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1
+        for name in repeated_names(column.name for column in columns)
     ]
     for column in columns:
         if not column.name.strip():
             faults.append(Fault("columns", "a column needs a name"))
-        if any("\ud800" <= character <= "\udfff" for character in column.name):
+        if not is_text(column.name):
             message = f"{column.name!r} holds half a surrogate pair, which is no character"
             faults.append(Fault("columns", message))
         if column.type not in ("number", "vector", "category", "text"):

@@ -100,6 +100,7 @@ class _Commands(click.Group):
 
 
 def _is_text(given: str) -> bool:
+    """As ``index.naming.is_text``, which comes with NumPy."""
     try:
         given.encode()
     except UnicodeEncodeError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from index.json_names import repeated_name
+from index.naming import repeated_names
 
 from .errors import MalformedRequest
 
@@ -45,7 +45,7 @@ def _no_constant(name: str) -> None:
 def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        twice = repeated_name(pairs)
+        twice = repeated_names(name for name, _ in pairs)[0]
         raise ValueError(
             f"{twice!r} stands twice in an object; send a list of [key, value] pairs, "
             "and say what duplicates mean"

@@ -21,6 +21,7 @@ from werkzeug.datastructures import FileStorage
 from index.answers import LoadReport, Progress
 from index.errors import DatasetExists, Fault, InvalidRequest, UnreadableSource
 from index.loading import LoadOptions
+from index.loading.sources import GZIP_MAGIC
 
 from . import strict_json
 from .errors import TooLarge, UnsupportedContent
@@ -37,7 +38,6 @@ FORMATS = {
     "application/vnd.apache.parquet": "parquet",
 }
 READ = ["multipart/form-data", *FORMATS]
-GZIP_MAGIC = b"\x1f\x8b"
 BLOCK = 2**20  # bytes
 Work = Callable[[Callable[[Progress], None]], LoadReport]
 

@@ -18,6 +18,7 @@ from typing import Literal, TypeGuard
 
 from index.answers import Column, Value
 from index.errors import InvalidKey, WrongValue
+from index.naming import is_text
 from index.values import LARGEST
 
 Style = Literal["point", "comma"]
@@ -45,7 +46,7 @@ def check_key(key: object, max_length: int) -> str:
         raise InvalidKey("the key is empty")
     if len(key) > max_length:
         raise InvalidKey(f"the key has {len(key)} characters; at most {max_length} are allowed")
-    if not _is_encodable(key):
+    if not is_text(key):
         raise InvalidKey("the key holds half a surrogate pair, which is no character")
     return key
 
@@ -154,7 +155,7 @@ def _vector(value: object, column: Column) -> tuple[float, ...]:
 
 def _label(value: object, column: Column) -> str:
     if isinstance(value, str):
-        if not _is_encodable(value):
+        if not is_text(value):
             raise WrongValue(column.name, "the text holds half a surrogate pair")
         return str(value)
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
@@ -168,14 +169,6 @@ def _label(value: object, column: Column) -> str:
     if isinstance(value, Real) and math.isfinite(value):
         return repr(float(value))
     raise WrongValue(column.name, f"{_shown(value)} is {_kind(value)}, not a label or text")
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _shown(value: object) -> str:

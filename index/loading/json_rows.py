@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from index.errors import UnreadableSource
-from index.json_names import repeated_name
 from index.loading.options import LoadOptions
 from index.loading.rows import BARE, KEYED, Reader, Row
 from index.loading.sources import Source
 from index.loading.text import bounded_lines, find_encoding, open_text
+from index.naming import repeated_names
 
 LARGEST_JSON = 1 << 28  # characters of one document, whose text is held while it is read
 
@@ -128,7 +128,7 @@ class _Object(dict[str, Any]):
 def _object(pairs: list[tuple[str, Any]]) -> _Object:
     made = _Object(pairs)
     if len(made) < len(pairs):
-        made.repeated = repeated_name(pairs)
+        made.repeated = repeated_names(name for name, _ in pairs)[0]
     return made
 
 

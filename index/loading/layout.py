@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -15,6 +14,7 @@ from index.loading.dialect import ID_NAMES, KEY_NAMES, fold
 from index.loading.infer import Inference
 from index.loading.options import LoadOptions
 from index.loading.rows import KEYED, Reader
+from index.naming import repeated_names
 
 LONGEST_NAME = 200  # characters of a column's name
 
@@ -75,8 +75,7 @@ def lay_out(
 
 
 def _check_names(reader: Reader, names: Iterable[str], source: str) -> None:
-    twice = [name for name, count in Counter(reader.names).items() if count > 1]
-    if twice:
+    if twice := repeated_names(reader.names):
         raise UnreadableSource(f"{source}: the header names {shown(twice[0])} twice; rename one")
     for name in names:
         if name in reader.unnamed:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from index.errors import InvalidRequest
-from index.json_names import repeated_name
+from index.naming import repeated_names
 from index.where.building import DEEPEST, Builder, Spot, shown, too_deep
 from index.where.conditions import Operator, Where
 
@@ -93,6 +93,6 @@ def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Refuse a name that stands twice: Python's reader would keep the last and say nothing."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        twice = shown(repeated_name(pairs))
+        twice = shown(repeated_names(name for name, _ in pairs)[0])
         raise ValueError(f"{twice} stands twice in an object; put both into an and")
     return found
