@@ -6,7 +6,9 @@ import csv
 import gzip
 import json
 import random
-from collections import defaultdict
+import zlib
+from collections import Counter, defaultdict
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -188,6 +190,48 @@ def test_paragraphs_are_consecutive_lines_though_sentences_are_drawn(
         assert translated == foreign.replace("linio", "line")
         assert 3 <= translated.count("line") <= 5
     assert sum(kind == "sentence" for _, kind, *_ in rows) == 20
+
+
+def test_phrases_join_the_names_of_things_as_each_language_does() -> None:
+    english = prepare.English()
+    spoken = {"es": "o", "pt": "ão", "fr": "eau", "it": "i"}
+    rows = [
+        (language, "word", name + end, [english[name]], [1.0])
+        for name in ("cup", "saw", "tent", "lamp", "run")
+        for language, end in spoken.items()
+    ]
+    rows += [  # in English and in three languages: too few
+        (language, "word", "far", [english["far"]], [9.0]) for language in ("en", "es", "pt", "fr")
+    ]
+    rows += [("es", "word", "otro", [english["cup"]], [0.5])]  # a lesser name
+    rows += [("pt", "word", "vago", [english["saw"], english["cup"]], [2.0, 3.0])]  # of both
+    synsets = [
+        {"lex": "noun.artifact", "en": ["cup", "saw", "far"]},
+        {"lex": "noun.artifact", "en": ["tent", "lamp", "run"]},
+        {"lex": "verb.motion", "en": ["run"]},
+        {"lex": "verb.motion", "en": ["run"]},
+    ]
+    uses = Counter(cup=50, saw=50, tent=50, lamp=50, run=50, far=50)
+    held_out: dict[str, list] = {"phrases": []}
+    found = list(prepare.phrase_rows(rows, english, synsets, uses, random.Random(0), held_out))
+    texts = list(english.ids)
+    trained = {(language, text, texts[i]) for language, _, text, (i,), _ in found}
+    pairs = list(permutations(("cup", "saw", "tent", "lamp"), 2))
+    expected = {(language, f"{a}{end} {word} {b}{end}", f"{a} {link} {b}")
+                for a, b in pairs
+                for language, end in spoken.items()
+                for word, link in {
+                    "es": [("para", "for"), ("y", "and")], "pt": [("para", "for"), ("e", "and")],
+                    "fr": [("pour", "for"), ("et", "and")], "it": [("per", "for"), ("e", "and")],
+                }[language]}  # fmt: skip
+    expected |= {(language, f"{a}{end} {'di' if language == 'it' else 'de'} {b}{end}", f"{b} {a}")
+                 for a, b in pairs for language, end in spoken.items()}  # fmt: skip
+    whole = {phrase for _, _, phrase in expected}
+    kept = {phrase for phrase in whole if zlib.crc32(phrase.encode()) % 30}
+    assert whole - kept == {"tent and lamp"}
+    assert {row for row in trained if row[0] != "en"} == {e for e in expected if e[2] in kept}
+    assert {row for row in trained if row[0] == "en"} == {("en", phrase, phrase) for phrase in kept}
+    assert set(held_out["phrases"]) == {e for e in expected if e[2] not in kept}
 
 
 def test_no_table_looks_at_a_question_that_was_trained_on(tmp_path: Path) -> None:

@@ -27,6 +27,18 @@ PARAGRAPH_EACH = 9  # lines
 MAX_CHARACTERS = 420
 FORM_USES = 2  # of a form of an English word in the English texts, from which it is a row too
 CANDIDATES = 6  # English texts blended into one word's target
+PHRASES = 30_000  # pairs of things, each joined in every language that has a name for both
+THING_USES = 12  # of the name of a thing in the English texts, from which it is joined
+NAMED_IN = 4  # languages beside English, from which so is it
+THINGS = ("artifact", "food", "animal", "plant", "person", "substance", "body")
+JOINTS = {
+    "en": ("{b} {a}", "{a} for {b}", "{a} and {b}"),
+    "es": ("{a} de {b}", "{a} para {b}", "{a} y {b}"),
+    "pt": ("{a} de {b}", "{a} para {b}", "{a} e {b}"),
+    "fr": ("{a} de {b}", "{a} pour {b}", "{a} et {b}"),
+    "it": ("{a} di {b}", "{a} per {b}", "{a} e {b}"),
+    "de": ("{b}{a}", "{a} für {b}", "{a} und {b}"),
+}
 
 
 class English:
@@ -119,6 +131,36 @@ def word_rows(folder, language, english, synsets, ambiguous, dev):
         yield language, "word", word, targets, weights
 
 
+def phrase_rows(rows, english, synsets, uses, rng, dev):
+    """Join the names of two things as labels do: *funda de guitarra*, *guitar case*."""
+    senses: collections.Counter = collections.Counter()  # those that are things, less the others
+    for synset in synsets:
+        thing = synset["lex"].removeprefix("noun.") in THINGS
+        senses.update(dict.fromkeys(synset["en"], 1 if thing else -1))
+    things = {lemma for lemma, n in senses.items() if n > 0 and uses[lemma] >= THING_USES}
+    lemmas = list(english.ids)
+    names: dict[str, dict[str, tuple[float, str]]] = collections.defaultdict(dict)
+    for language, kind, word, targets, weights in rows:
+        lemma = lemmas[targets[0]]
+        joinable = kind == "word" and language in JOINTS and language != "en"
+        if joinable and lemma in things and weights[0] >= sum(weights) / 2:
+            names[lemma][language] = max(names[lemma].get(language, (0.0, "")), (weights[0], word))
+    nouns = sorted(lemma for lemma, named in names.items() if len(named) >= NAMED_IN)
+    for _ in range(PHRASES):
+        a, b = rng.sample(nouns, 2)
+        joint = rng.randrange(len(JOINTS["en"]))
+        label = JOINTS["en"][joint].format(a=a, b=b)
+        joined = [
+            (language, JOINTS[language][joint].format(a=name, b=names[b][language][1]))
+            for language, (_, name) in names[a].items() if language in names[b]
+        ]  # fmt: skip
+        if corpus.one_in(30, label):
+            dev["phrases"] += [(language, text, label) for language, text in joined]
+            continue
+        for language, text in [("en", label), *joined]:
+            yield language, "phrase", text, [english[label]], [1.0]
+
+
 def hypernyms(synsets, language_list, dev):
     """Return (category, member) index pairs over named synsets, and hold some categories out."""
     known = {synset["id"]: synset for synset in synsets}
@@ -178,7 +220,7 @@ def hypernyms(synsets, language_list, dev):
 def prepare(folder: Path, labelled: Path, out: Path, seed: int = 0) -> None:
     rng = random.Random(seed)
     english = English()
-    dev = {"sentences": [], "words": [], "known words": [], "categories": []}
+    dev = {"sentences": [], "words": [], "known words": [], "phrases": [], "categories": []}
     synsets = list(corpus.concepts(folder))
     senses = collections.Counter(lemma.lower() for synset in synsets for lemma in synset["en"])
     ambiguous = {lemma for lemma, n in senses.items() if n > 1}
@@ -192,11 +234,13 @@ def prepare(folder: Path, labelled: Path, out: Path, seed: int = 0) -> None:
             rows += [("en", "word", w, [english[w]], [1.0]) for w in synset["en"][:3]]
             if corpus.one_in(3, synset["id"]):
                 rows.append(("en", "gloss", synset["def"], [english[synset["def"]]], [1.0]))
-    for form, uses in corpus.uses(english.ids).items():
-        if uses >= FORM_USES:
+    uses = corpus.uses(english.ids)
+    for form, used in uses.items():
+        if used >= FORM_USES:
             rows.append(("en", "form", form, [english[form]], [1.0]))
     for question in questions(labelled):
         rows.append(("en", "question", question, [english[question]], [1.0]))
+    rows += phrase_rows(rows, english, synsets, uses, rng, dev)
     pairs = hypernyms(synsets, found, dev)
     out.mkdir(parents=True, exist_ok=True)
     language, kind, text, targets, weights = zip(*rows, strict=True)

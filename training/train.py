@@ -29,11 +29,11 @@ from training.teach import load_teacher, taught
 
 # Share of texts for each (kind, language); None shares evenly among languages not named.
 MIX = {
-    ("sentence", "es"): 0.25, ("sentence", None): 0.13, ("sentence", "de"): 0.18,
-    ("sentence", "fr"): 0.16, ("sentence", "en"): 1.00,
+    ("sentence", "es"): 0.38, ("sentence", None): 0.20, ("sentence", "de"): 0.27,
+    ("sentence", "fr"): 0.24, ("sentence", "en"): 0.80,
     ("word", "es"): 0.08, ("word", None): 0.06, ("word", "en"): 0.05,
-    ("paragraph", None): 0.006, ("gloss", "en"): 0.02, ("form", "en"): 0.30,
-    ("question", "en"): 0.20,
+    ("paragraph", None): 0.012, ("gloss", "en"): 0.02, ("form", "en"): 0.20,
+    ("question", "en"): 0.30, ("phrase", None): 0.05, ("phrase", "en"): 0.05,
 }  # fmt: skip
 # Most rows are of a rare piece, seen a few times in a run. Adagrad's first steps are its longest,
 # so such a row learns from each sight; under Adam at 1.2e-3 it moved a hundredth of its length.
@@ -47,7 +47,7 @@ TOKENS = 2_600  # per batch
 PART = 800  # tokens of texts of like length, where a batch has texts of all lengths
 PAIRS = 72  # category–member pairs in a step
 HUMAN_PAIRS = 64  # pairs with human scores in a step
-TWICE = ("en", "es")  # languages drawn twice as often for them
+TWICE = ("en", "es")  # languages drawn twice as often for them, Spanish for categories too
 WARM_UP = 100  # steps
 CHECKPOINT = 240  # seconds
 LONGEST_STEP = 10.0  # seconds that count: where the process was stopped meanwhile, none did
@@ -171,7 +171,10 @@ class Hypernyms:
 
     def name(self, identity: str) -> str:
         names = self.names[identity]
-        foreign = [language for language in names if language != "en"]
+        foreign = [
+            language for language in names if language != "en"
+            for _ in range(2 if language in TWICE else 1)
+        ]  # fmt: skip
         language = "en" if not foreign or self.rng.random() < 0.25 else self.rng.choice(foreign)
         return disturb(self.rng.choice(names[language][:2]), language, "word", self.rng)
 
