@@ -38,7 +38,7 @@ from index.answering import blend_attention
 from index.search import TOLERANCE, Attention, attend_keys
 from index.snapshot import Snapshot
 
-SHARES = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.9, 1.0)
+SHARES = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.15, 0.25, 0.5, 0.9, 1.0)
 TEMPERATURES = (0.05, 0.1)
 
 

@@ -35,7 +35,8 @@ NORMAL = 1.96  # standard errors within which a normal error stays in 95 %, as a
 WIDER = 1.1  # than Student's: the error of a mass is skewed, for now and then a key is missed
 ROUNDING = 2e-7  # of a float32 cosine, of which any weight may be off by 1 / τ
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
-SHARE_DRAWN_FROM = 0.25  # of a sketched block must be allowed, or scanning is as fast
+SHARE_DRAWN_FROM = 0.125  # of a sketched block must be allowed, or scoring these is as fast
+FEWEST_DRAWN_FROM = 30_000  # of its keys must be, or scoring them is as fast
 CODED, TAKEN, DRAWN = 8192, 1024, 7168  # keys seen by codes, scored, and first thought to draw
 EACH_LISTED = 16  # keys are scored for each that is listed
 FARTHEST = 0.4  # of a block's codes are ranked, or scanning is as fast
@@ -130,21 +131,28 @@ def attend_keys(
     """
     k = min(k, snapshot.rows)
     keys = len(snapshot) if allowed is snapshot.alive else int(np.count_nonzero(allowed))
-    if keys * RANDOM_ACCESS < len(allowed):
-        return _attend_listed(snapshot, queries, temperature, np.flatnonzero(allowed), k)
-    if not tolerance or snapshot.sketch is None or callable(temperature):
-        return _attend_all(snapshot, queries, temperature, allowed, keys, k)
-    part = _Part.of(snapshot, snapshot.sketch, allowed, keys)
+    part = _Part.of(snapshot, allowed, keys) if tolerance else None
+    if part is None or callable(temperature):
+        return _attend_to_each(snapshot, queries, temperature, allowed, keys, k)
     found = [_attend_some(snapshot, part, q, temperature, k, tolerance, seen) for q in queries]
     left = [number for number, attention in enumerate(found) if attention is None]
     if left:
-        exact = _attend_all(snapshot, queries[left], temperature, allowed, keys, k)
+        exact = _attend_to_each(snapshot, queries[left], temperature, allowed, keys, k)
         for number, attention in zip(left, exact, strict=True):
             found[number] = attention
     return [attention for attention in found if attention is not None]
 
 
 # Every allowed key
+
+
+def _attend_to_each(
+    snapshot: Snapshot, queries: Rows, temperature: Tau, allowed: Mask, keys: int, k: int
+) -> list[Attention]:
+    """Score every allowed key: by a scan, or where they are few, these alone."""
+    if keys * RANDOM_ACCESS < len(allowed):
+        return _attend_listed(snapshot, queries, temperature, np.flatnonzero(allowed), k)
+    return _attend_all(snapshot, queries, temperature, allowed, keys, k)
 
 
 def _attend_all(
@@ -172,7 +180,7 @@ def _attend_all(
 def _attend_listed(
     snapshot: Snapshot, queries: Rows, temperature: Tau, rows: NDArray[np.int64], k: int
 ) -> list[Attention]:
-    """Score the allowed rows alone, where they are few."""
+    """Score the allowed rows alone."""
     scores = snapshot.scores_at(queries, rows)
     taus = _temperatures(temperature, scores)
     state = _state(scores, taus, None, k)
@@ -239,16 +247,17 @@ class _Part:
     rounding: float  # standard error of a score
 
     @classmethod
-    def of(cls, snapshot: Snapshot, sketch: Sketch, allowed: Mask, keys: int) -> _Part:
+    def of(cls, snapshot: Snapshot, allowed: Mask, keys: int) -> _Part | None:
+        """Look at a mask; None where there is no sketch, or a sample is no faster."""
+        sketch = snapshot.sketch
+        if sketch is None:
+            return None
         mask, rounding = allowed[: len(sketch)], max(ROUNDING, snapshot.rounding)
         count = len(mask) if keys == len(allowed) else int(np.count_nonzero(mask))
-        if count == len(mask):
-            return cls(sketch, allowed, None, keys, count, rounding)
-        return cls(sketch, allowed, snapshot.left(sketch, allowed), keys, count, rounding)
-
-    @property
-    def share(self) -> float:
-        return self.of_block / len(self.sketch)
+        if count < max(SHARE_DRAWN_FROM * len(mask), FEWEST_DRAWN_FROM):
+            return None
+        left = None if count == len(mask) else snapshot.left(sketch, allowed)
+        return cls(sketch, allowed, left, keys, count, rounding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,8 +279,6 @@ def _attend_some(
     seen: Outlook | None,
 ) -> Attention | None:
     """Attend to a sample, as large as the tolerance asks for; None where a scan is cheaper."""
-    if part.share < SHARE_DRAWN_FROM:
-        return None
     if seen is not None and part.left is not None:
         outlook: Outlook | None = seen.under(part.left)
     else:

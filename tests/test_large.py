@@ -46,7 +46,7 @@ def _small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 def _sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw few keys, and never think a scan cheaper."""
     few = {"CODED": 96, "TAKEN": 32, "DRAWN": 256, "FARTHEST": 1, "FEWEST_TAKEN": 1,
-           "EACH_LISTED": 1}  # fmt: skip
+           "EACH_LISTED": 1, "FEWEST_DRAWN_FROM": 1}  # fmt: skip
     for name, number in few.items():
         monkeypatch.setattr(f"index.search.{name}", number)
     monkeypatch.setattr("index.search.RANDOM_ACCESS", 2.0)
@@ -134,6 +134,23 @@ def test_a_tolerance_that_a_sample_cannot_keep_is_answered_by_a_scan(home):
         answer = d.search("país", temperature=0.3, tolerance=1e-6)
 
         assert (answer.scored, answer.coverage, answer.error) == (300, 1.0, 0.0)
+
+
+@pytest.mark.usefixtures("_sampled")
+def test_where_few_keys_are_allowed_each_of_them_is_scored(monkeypatch):
+    d = SoftDict({f"key {number}": 1.0 for number in range(2400)}, encoder=ENCODER)
+    d.settle()
+
+    def scored(allowed: int, fewest: int) -> tuple[int, bool]:
+        monkeypatch.setattr("index.search.FEWEST_DRAWN_FROM", fewest)
+        answer = d.search("país", temperature=0.3, tolerance=0.9, as_of=allowed)
+        assert answer.keys == allowed
+        return answer.scored, answer.error == 0
+
+    assert scored(299, 1) == (299, True)  # one less than an eighth
+    assert scored(300, 301) == (300, True)
+    assert scored(300, 300)[0] < 200 and not scored(300, 300)[1]
+    assert scored(2400, 2401) == (2400, True)
 
 
 @pytest.mark.usefixtures("_sampled")
