@@ -29,6 +29,7 @@ Weights = NDArray[np.floating[Any]]
 SCARCE = 1.5  # times the tolerance: on real keys a blend is off by .6 of what is reckoned with
 ALONE = 1.15  # times the tolerance, likewise, for keys that are attended to by themselves
 FAINT = 1e-6  # of the weight: in float32 that of single keys may be rounded away
+FEWEST_DRAWN = 30  # keys with a value: with fewer, others may weigh of which none was drawn
 SEEN = 4.0  # times as uneven as that: with more, the keys seen do not show where the others are
 
 
@@ -358,7 +359,8 @@ def blend_attention(
     for known, numbers in alike.values():
         there = known[attention.rows]
         unevenness = attention.unevenness(there)
-        if unevenness <= limit:
+        drawn = np.count_nonzero(attention.counts[there] > 1)
+        if unevenness <= limit and drawn >= FEWEST_DRAWN:
             plenty += numbers
             continue
         (found,) = attend_keys(

@@ -154,6 +154,19 @@ def test_where_few_keys_are_allowed_each_of_them_is_scored(monkeypatch):
 
 
 @pytest.mark.usefixtures("_sampled")
+def test_a_column_that_few_keys_have_is_blended_over_all_that_have_it():
+    held = {f"key {number}": float(number) for number in range(0, 2400, 40)}
+    keys = [f"key {number}" for number in range(2400)]
+    d = SoftDict({key: {"all": 1.0, "few": held.get(key)} for key in keys}, encoder=ENCODER)
+    d.settle()
+    for query in held:  # near itself alone: what else has a value is hardly drawn
+        answer = d.search(query, temperature=0.2, tolerance=0.3)
+        expected = oracle.mean(expected_weights(held, query, 0.2), held)
+        assert answer.scored < 2400
+        assert answer.blend["few"].mean == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.usefixtures("_sampled")
 def test_what_is_written_after_the_sketch_counts_at_once(home):
     with SoftDict.open(home) as d:
         model = dict(SEEDS)
