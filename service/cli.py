@@ -98,6 +98,15 @@ class _Command(click.Command):
 class _Commands(click.Group):
     command_class = _Command
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Say in one line what the system refuses a command that only prints."""
+        try:
+            return super().main(*args, **options)
+        except OSError as error:  # a full disk
+            _forget_output()
+            click.echo(f"softdict: {_refusal(error)}", err=True)
+            sys.exit(1)
+
 
 def _is_text(given: str) -> bool:
     """As ``index.naming.is_text``, which comes with NumPy."""
@@ -424,9 +433,12 @@ def _refusals(as_json: bool) -> Iterator[None]:
         from .errors import ServiceError
 
         _forget_output()
-        words = str(error.strerror or error)
-        named = f"{error.filename}: {words}" if error.filename else words
-        _refuse(ServiceError(named), as_json)
+        _refuse(ServiceError(_refusal(error)), as_json)
+
+
+def _refusal(error: OSError) -> str:
+    words = error.strerror or str(error)
+    return f"{error.filename}: {words}" if error.filename else words
 
 
 def _refuse(error: SoftDictError, as_json: bool) -> NoReturn:

@@ -298,7 +298,8 @@ def test_an_output_that_takes_no_more_is_a_refusal(run: Run, table: str, tmp_pat
         return ran.returncode, ran.stderr
 
     words = "No space left on device"
-    assert ended("export", "paises") == ended("search", "perro") == (1, f"softdict: {words}\n")
+    for args in (("export", "paises"), ("search", "perro"), ("settings",), ("--help",)):
+        assert ended(*args) == (1, f"softdict: {words}\n")
     code, problem = ended("search", "perro", "--json")
     assert (code, json.loads(problem)["detail"]) == (1, words)
     written = run("export", "paises", "-o", "/dev/full")
