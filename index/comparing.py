@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from index.answering import blend_all, weights_of
-from index.answers import Answer, Comparison, ExactAnswer, ManualAnswer
+from index.answers import Answer, Comparison, ExactAnswer, ManualAnswer, Value
 from index.errors import Fault, InvalidRequest
-from index.explaining import show
 from index.snapshot import Snapshot
 from index.values import LARGEST
+from index.wording import rounded, whole
 
 
 def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) -> ManualAnswer:
@@ -65,18 +65,24 @@ def _differences(exact: ExactAnswer, soft: Answer, manual: ManualAnswer | None) 
         said.append(f"An exact lookup finds no key {soft.query!r} and answers nothing.")
     for name, blend in soft.blend.items():
         attended = None if blend is None else blend.value
-        if exact.found and exact.values is not None and exact.values[name] != attended:
+        if exact.values is not None and not _read_alike(exact.values[name], attended):
             said.append(
-                f"{name}: the exact entry holds {show(exact.values[name])}, "
-                f"attention blends {show(attended)}."
+                f"{name}: the exact entry holds {whole(exact.values[name])}, "
+                f"attention blends {rounded(attended)}."
             )
         if manual is not None:
-            by_hand = manual.blend[name]
+            blended = manual.blend[name]
+            by_hand = None if blended is None else blended.value
             said.append(
-                f"{name}: weights by hand give {show(by_hand and by_hand.value)}, "
-                f"attention {show(attended)}."
+                f"{name}: weights by hand give {rounded(by_hand)}, attention {rounded(attended)}."
             )
     return said
+
+
+def _read_alike(held: Value, blended: Value) -> bool:
+    if isinstance(held, tuple) and isinstance(blended, tuple):
+        return all(map(_read_alike, held, blended))
+    return rounded(held) == rounded(blended)
 
 
 def _moved(attended: Mapping[str, float], manual: ManualAnswer) -> str:

@@ -38,7 +38,7 @@ class Fault:
 
 
 class InvalidRequest(SoftDictError, ValueError):
-    """One or more arguments are wrong; ``faults`` lists them all."""
+    """One or more arguments are wrong; all of them are listed."""
 
     def __init__(self, *faults: Fault) -> None:
         self.faults = faults

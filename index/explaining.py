@@ -9,6 +9,7 @@ import numpy as np
 from index.answers import Answer
 from index.encoders import EncoderWorker
 from index.search import Attention
+from index.wording import rounded, whole
 
 
 def explained(answer: Answer, attention: Attention, entries: int, encoder: EncoderWorker) -> Answer:
@@ -55,20 +56,10 @@ def _sum(answer: Answer, column: str) -> str:
     """Write a column's blend out as the sum it is, for the rows that are listed."""
     blend = answer.blend[column]
     terms = [
-        f"{match.weight:.3f}·{show(match.values[column])}"
+        f"{match.weight:.3f}·{whole(match.values[column])}"
         for match in answer.matches
         if match.values[column] is not None
     ]
     more = " + …" if len(answer.matches) < answer.keys else ""
     equals = "≈" if answer.error else "="
-    return f"{' + '.join(terms)}{more} {equals} {show(blend and blend.value)}"
-
-
-def show(value: object) -> str:
-    """Write a value for a sentence."""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, tuple):
-        head = ", ".join(show(part) for part in value[:4])
-        return f"[{head}{', …' if len(value) > 4 else ''}]"
-    return "nothing" if value is None else str(value)
+    return f"{' + '.join(terms)}{more} {equals} {rounded(None if blend is None else blend.value)}"

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from .cli import main
+import sys
 
 if __name__ == "__main__":
-    main()
+    try:
+        from .cli import main
+
+        main()
+    except KeyboardInterrupt:  # before click, which knows it, is there
+        sys.exit(1)

@@ -6,6 +6,8 @@ a problem), 2 the command itself is wrong. Nothing heavy is imported until a com
 
 from __future__ import annotations
 
+import io
+import json
 import logging
 import os
 import secrets
@@ -99,7 +101,12 @@ class _Commands(click.Group):
     command_class = _Command
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Say in one line what the system refuses a command that only prints."""
+        """Say in one line what the system refuses a command that only prints.
+
+        What the output's encoding cannot hold is a question mark, and no reason to stop.
+        """
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")
         try:
             return super().main(*args, **options)
         except OSError as error:  # a full disk
@@ -320,6 +327,8 @@ def export(name: str, format: Any, output: Path | None, home: Path | None, as_js
     """Write a dataset as CSV, JSON Lines or Parquet (--json prints JSON Lines)."""
     with _opened(_settings({"home": home}), as_json) as catalog:
         blocks = catalog[name].export("jsonl" if as_json else format)
+        if sys.stdout is None and output is None:
+            raise click.ClickException("there is no standard output; write -o FILE")
         if output is None or _is_stdout(output):
             for block in blocks:
                 sys.stdout.buffer.write(block)
@@ -445,7 +454,8 @@ def _refuse(error: SoftDictError, as_json: bool) -> NoReturn:
     if as_json:
         from .problems import describe
 
-        click.echo(describe(error).model_dump_json(exclude_unset=True), err=True)
+        problem = describe(error).model_dump(mode="json", exclude_unset=True)
+        click.echo(json.dumps(problem), err=True)
     else:
         click.echo(f"softdict: {error}", err=True)
     sys.exit(1)
@@ -453,7 +463,7 @@ def _refuse(error: SoftDictError, as_json: bool) -> NoReturn:
 
 def _forget_output() -> None:
     """Keep Python from failing once more as it flushes on its way out."""
-    with suppress(OSError):  # a standard output that is no file
+    with suppress(OSError, AttributeError):  # a standard output that is no file, or none
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

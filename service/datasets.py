@@ -57,7 +57,7 @@ def describe(path: DatasetPath) -> DatasetOut:
 
 @routes.patch("/datasets/<name>", responses={200: DatasetOut, **said(404, 413, 415, 503, 507)})
 def change(path: DatasetPath, body: SettingsBody) -> DatasetOut:
-    """Set a dataset's temperature and tolerance, for every question that gives none."""
+    """Set a dataset's temperature, tolerance and precision."""
     dataset = runtime().dataset(path.name)
     dataset.configure(**body.given)
     return DatasetOut.of(dataset.describe())

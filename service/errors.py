@@ -39,7 +39,7 @@ class UnsupportedContent(ServiceError):
 
 
 class TooLarge(ServiceError):
-    """Something above its limit, which ``bound`` names."""
+    """Something above its limit, which is named."""
 
     def __init__(self, limit: int, bound: str, what: str = "the body") -> None:
         self.limit, self.bound = limit, bound

@@ -398,8 +398,14 @@ class ProblemTypeOut(Out):
             type=f"/problems/{row.slug}",
             title=row.title,
             status=row.status,
-            meaning=inspect.getdoc(row.raised) or row.title,
+            meaning=_meaning(row) or row.title,
         )
+
+
+def _meaning(row: ProblemType) -> str | None:
+    if row.raised is Exception:  # Python's words for it are of no use here
+        return "A fault of the service itself: its log has the cause."
+    return inspect.getdoc(row.raised)
 
 
 class ProblemTypesOut(Out):

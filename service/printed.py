@@ -6,6 +6,7 @@ import json
 import math
 import sys
 import time
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from index.answers import Answer, Blend, Progress, Value
 
 BAR = 30  # characters
+LONGEST_KEY = 40  # likewise
 REDRAWN, REPEATED = 0.1, 10.0  # seconds between two states of a line, and between two lines
 
 
@@ -26,7 +28,7 @@ class ProgressLine:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._live = sys.stderr.isatty()
+        self._live = sys.stderr is not None and sys.stderr.isatty()
         self._last: Progress | None = None
         self._drawn: Progress | None = None
         self._shown = clock()
@@ -88,14 +90,21 @@ def _rate(rate: float) -> str:
 
 def show(shown: BaseModel, as_json: bool, lines: Callable[[Any], Iterator[str]]) -> None:
     if as_json:
-        click.echo(shown.model_dump_json(exclude_unset=True, indent=2))
+        click.echo(dumped(shown.model_dump(mode="json", exclude_unset=True)))
     else:
         for line in lines(shown):
-            click.echo(line)
+            click.echo(_harmless(line))
 
 
 def dumped(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    """Write JSON, with escapes where the output cannot hold every character."""
+    unicode = sys.stdout is None or sys.stdout.encoding.lower().startswith("utf")
+    return json.dumps(value, ensure_ascii=not unicode, indent=2)
+
+
+def _harmless(line: str) -> str:
+    """Show the control characters of texts, which would move a terminal's cursor, as escapes."""
+    return "".join(repr(c)[1:-1] if unicodedata.category(c) == "Cc" else c for c in line)
 
 
 def load_lines(report: Any) -> Iterator[str]:
@@ -122,12 +131,13 @@ def column_text(column: Any) -> str:
 
 def answer_lines(answer: Answer) -> Iterator[str]:
     yield from blend_lines(answer.blend)
-    width = max((len(match.key) for match in answer.matches), default=0)
-    for match in answer.matches:
+    keys = [_cut(match.key) for match in answer.matches]
+    width = max(map(len, keys), default=0)
+    for key, match in zip(keys, answer.matches, strict=True):
         bar = "█" * round(BAR * match.weight)
         held = [*match.values.values(), *match.attributes.values()]
         values = ", ".join(_text(value) for value in held)
-        yield f"{match.key:{width}}  {match.weight:6.1%}  {bar:{BAR}}  {values}"
+        yield f"{key:{width}}  {match.weight:6.1%}  {bar:{BAR}}  {values}"
     yield (
         f"temperature {answer.temperature:.3g} ({answer.temperature_source}), "
         f"{answer.effective_keys:.1f} effective keys of {answer.keys:,}"
@@ -140,6 +150,10 @@ def answer_lines(answer: Answer) -> Iterator[str]:
         )
 
 
+def _cut(key: str) -> str:
+    return key if len(key) <= LONGEST_KEY else f"{key[: LONGEST_KEY - 1]}…"
+
+
 def settings_text(dataset: Any) -> str:
     """Say a dataset's own settings."""
     default = " (default)" if dataset.tolerance is None else ""
@@ -150,15 +164,17 @@ def settings_text(dataset: Any) -> str:
 
 
 def blend_lines(blends: dict[str, Blend | None]) -> Iterator[str]:
+    from index.wording import rounded
+
     for name, blend in blends.items():
         match blend:
             case None:
                 yield f"{name}: nothing"
             case _ if blend.type == "number":
-                low, high = blend.interval
-                yield f"{name}: {blend.mean:.4g} (90 % between {low:.4g} and {high:.4g})"
+                low, high = map(rounded, blend.interval)
+                yield f"{name}: {rounded(blend.mean)} (90 % between {low} and {high})"
             case _ if blend.type == "vector":
-                yield f"{name}: {_text(blend.mean)}"
+                yield f"{name}: {rounded(blend.mean)}"
             case _:
                 yield f"{name}: {blend.value} ({blend.probability:.0%})"
 
@@ -171,12 +187,6 @@ def values_line(values: Mapping[str, Value] | None) -> str:
 
 
 def _text(value: Value | list[float]) -> str:
-    match value:
-        case None:
-            return "nothing"
-        case float():
-            return f"{value:g}"
-        case list() | tuple():
-            return "[" + ", ".join(f"{part:.4g}" for part in value) + "]"
-        case _:
-            return str(value)
+    from index.wording import whole
+
+    return whole(tuple(value) if isinstance(value, list) else value)

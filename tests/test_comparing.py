@@ -45,3 +45,26 @@ def test_a_weight_that_cannot_be_shared_out_is_refused(weight):
     with pytest.raises(InvalidRequest, match="write a number from 0 to 1e"):
         d.compare("a", weights={"a": weight, "b": 1})
     assert d.compare("a", weights={"a": 1e150, "b": 1e150}).manual.blend["value"].mean == 1.5
+
+
+def test_what_an_entry_holds_is_said_whole_and_what_reads_alike_is_no_difference():
+    prices = {"casa": 1234567.89, "coche": 12345.67, "moto": 126014024}
+    table = {key: {"price": price, "vat": 0.21} for key, price in prices.items()}
+    d = SoftDict(table, encoder="random")
+
+    warm = d.compare("casa", temperature=1.0)
+    sharp = d.compare("casa", temperature=0.001)
+
+    (said,) = warm.differences
+    blended = warm.soft.blend["price"].mean
+    assert said == f"price: the exact entry holds 1234567.89, attention blends {blended:.0f}."
+    assert sharp.differences == ()
+    (steps,) = [d.search("moto", k=1, explain=True).explanation["blend"]["price"]]
+    assert "·126014024" in steps
+
+
+def test_vectors_that_differ_far_behind_differ():
+    d = SoftDict({"a": (0.0,) * 20, "b": (*(0.0,) * 19, 1.0)}, encoder="random")
+
+    assert len(d.compare("a", temperature=1.0).differences) == 1
+    assert d.compare("a", temperature=0.001).differences == ()

@@ -899,6 +899,8 @@ def test_a_path_that_cannot_be_read_says_why(tmp_path: Path) -> None:
 def test_a_wrong_encoding_says_what_is_wrong() -> None:
     with pytest.raises(UnreadableSource, match="byte 0xf1 is not ascii; give its encoding"):
         read_table("ñ;1\n".encode("latin-1"), LoadOptions(encoding="ascii"))
+    with pytest.raises(UnreadableSource, match="byte 0x81 is not cp1252; give its encoding"):
+        read_table(b"\x81;1\n", LoadOptions(encoding="cp1252"))
 
 
 def test_more_rows_than_allowed_are_refused_and_as_many_are_not() -> None:

@@ -71,8 +71,6 @@ class Source:
                 raise UnreadableSource(
                     f"{self.name}: its gzip data is damaged or cut short; compress it again"
                 ) from error
-            except UnicodeError as error:
-                raise UnreadableSource(f"{self.name}: {_undecodable(error)}") from error
             except OSError as error:
                 raise UnreadableSource(f"{self.name} cannot be read: {_words(error)}") from error
 
@@ -151,10 +149,3 @@ def _stamp(status: os.stat_result) -> tuple[int, ...]:
 
 def _words(error: BaseException) -> str:
     return getattr(error, "strerror", None) or str(error)
-
-
-def _undecodable(error: UnicodeError) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        byte = error.object[error.start]
-        return f"byte 0x{byte:02x} is not {error.encoding}; give its encoding"
-    return f"{error}; give its encoding"

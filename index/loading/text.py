@@ -48,12 +48,23 @@ def find_encoding(source: Source, options: LoadOptions) -> str:
 
 @contextmanager
 def open_text(source: Source, encoding: str) -> Iterator[TextIO]:
+    """Give the text from the start; bytes that are none raise UnreadableSource."""
     with source.open() as stream, _text(stream, encoding) as text:
-        yield text
+        try:
+            yield text
+        except UnicodeError as error:
+            raise UnreadableSource(f"{source.name}: {_undecodable(error, encoding)}") from error
 
 
 def _text(stream: BinaryIO, encoding: str) -> TextIO:
     return io.TextIOWrapper(stream, encoding=encoding, newline="")
+
+
+def _undecodable(error: UnicodeError, encoding: str) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        byte, name = error.object[error.start], encoding.removesuffix("-sig")
+        return f"byte 0x{byte:02x} is not {name}; give its encoding"
+    return f"{error}; give its encoding"
 
 
 def bounded_lines(text: TextIO, name: str) -> Iterator[str]:

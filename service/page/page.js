@@ -17,11 +17,12 @@ const TEXTS = {
     scored: "Keys scored", everyKey: "every one",
     sampled: "{0} of {1}, with {2} of the weight; weights within ±{3}",
     of: "{0} of {1}", known: "{0} of the weight has a value",
-    own: "Load a table of your own", keyColumn: "Column of keys, if not the first",
+    own: "Load a table of your own", keyColumn: "Column of keys (found if left empty)",
     attributes: "Columns to filter by and not to blend, with commas", file: "File", name: "Name", load: "Load", cancel: "Cancel",
     formats: "CSV, TSV, JSON, JSON Lines or Parquet: one column of keys, the others values. It stays on this machine.",
     formula: "weights = softmax(q Kᵀ / τ), answer = weights · V. Everything is computed on this machine.",
     starting: "Starting: the encoder is being opened…", empty: "There are no datasets yet: load a table of your own.",
+    absent: "There is no dataset “{0}”: choose another.",
     unreachable: "The service does not answer.", sending: "Sending…", queued: "Waiting its turn…",
     reading: "Reading", encoding: "Encoding", writing: "Writing", left: "{0} left", loaded: "{0} entries loaded.",
     cancelled: "Cancelled; nothing was loaded.", noValue: "no value", steps: "Every step, with its numbers (JSON)",
@@ -41,11 +42,12 @@ const TEXTS = {
     scored: "Claves puntuadas", everyKey: "todas",
     sampled: "{0} de {1}, con el {2} del peso; pesos con un margen de ±{3}",
     of: "{0} de {1}", known: "{0} del peso tiene un valor",
-    own: "Carga una tabla tuya", keyColumn: "Columna de claves, si no es la primera",
+    own: "Carga una tabla tuya", keyColumn: "Columna de claves (si falta, se averigua)",
     attributes: "Columnas para filtrar y no mezclar, con comas", file: "Fichero", name: "Nombre", load: "Cargar", cancel: "Cancelar",
     formats: "CSV, TSV, JSON, JSON Lines o Parquet: una columna de claves y las demás de valores. No sale de esta máquina.",
     formula: "pesos = softmax(q Kᵀ / τ), respuesta = pesos · V. Todo se calcula en esta máquina.",
     starting: "Arrancando: se está abriendo el encoder…", empty: "Aún no hay datos: carga una tabla tuya.",
+    absent: "No hay datos que se llamen «{0}»: elige otros.",
     unreachable: "El servicio no responde.", sending: "Enviando…", queued: "Esperando turno…",
     reading: "Leyendo", encoding: "Codificando", writing: "Escribiendo", left: "quedan {0}", loaded: "{0} entradas cargadas.",
     cancelled: "Cancelado; no se ha cargado nada.", noValue: "sin valor", steps: "Cada paso, con sus números (JSON)",
@@ -58,20 +60,23 @@ const EXAMPLES = {
 };
 const SVG = "http://www.w3.org/2000/svg";
 const SHOWN = 10;
+const LONGEST = 60; // characters of an example
 const CHECKED = ["where", "tolerance"]; // fields whose faults the service names
 
 const $ = (id) => document.getElementById(id);
 const address = new URLSearchParams(location.search);
 let language = address.get("lang") || ((navigator.language || "en").startsWith("es") ? "es" : "en");
-if (!(language in TEXTS)) language = "en";
-let last = null; // the last comparison, to be drawn again in another language
+if (!Object.hasOwn(TEXTS, language)) language = "en";
+let last = null; // the comparison that is shown, and its question, to be drawn again in another language
 let columns = {}; // of each dataset, by name
 let tolerances = {}; // likewise, in use where the question says none
 let asking = null; // the AbortController of the question under way
 let job = null; // the id of the load under way
 
-const t = (name, ...parts) => parts.reduce((text, part, i) => text.replace(`{${i}}`, part), TEXTS[language][name]);
+const t = (name, ...parts) => parts.reduce((text, part, i) => text.replace(`{${i}}`, () => part), TEXTS[language][name]);
 const number = (value, digits = 4) => new Intl.NumberFormat(language, { maximumSignificantDigits: digits }).format(value);
+const whole = (value) => number(value, Number.isInteger(value) ? 17 : 15); // as it is stored
+const rounded = (value, digits = 4) => number(value, Math.max(digits, Math.min(15, Math.floor(Math.log10(Math.abs(value))) + 1)));
 const unit = (value, name) => new Intl.NumberFormat(language, { style: "unit", unit: name, maximumFractionDigits: 0 }).format(value);
 const duration = (seconds) => {
   if (seconds < 60) return unit(Math.ceil(seconds), "second");
@@ -150,23 +155,28 @@ async function ask() {
   if (!$("q").value.trim() || !$("dataset").value) return;
   asking?.abort();
   const mine = (asking = new AbortController());
-  const shown = asked();
-  if (address.has("lang")) shown.lang = language;
+  const question = asked();
+  const shown = address.has("lang") ? { ...question, lang: language } : question;
   history.replaceState(null, "", `/?${new URLSearchParams(shown)}`);
   $("result").classList.add("waiting");
   for (const name of CHECKED) $(name).removeAttribute("aria-invalid");
   try {
-    last = await whenReady(`/compare?${new URLSearchParams({ ...asked(), k: SHOWN })}`, { signal: mine.signal });
-    last.filtered = "where" in shown;
+    const found = await whenReady(`/compare?${new URLSearchParams({ ...question, k: SHOWN })}`, { signal: mine.signal });
+    last = { ...found, question };
     say("");
     draw();
   } catch (error) {
     if (error.name === "AbortError") return;
     for (const name of CHECKED) if (error.fields?.includes(name)) $(name).setAttribute("aria-invalid", "true");
-    $("result").hidden = true;
+    forget();
     say(error.message, true);
   }
   $("result").classList.remove("waiting");
+}
+
+function forget() {
+  last = null;
+  $("result").hidden = true;
 }
 
 const temperature = () => Number((10 ** Number($("temperature").value)).toPrecision(3));
@@ -175,15 +185,15 @@ const temperature = () => Number((10 ** Number($("temperature").value)).toPrecis
 
 function draw() {
   if (!last) return;
-  const { soft, exact } = last;
+  const { soft, exact, question } = last;
   const blends = Object.entries(soft.blend).map(([name, blend]) => drawBlend(name, blend, soft));
   $("blend").replaceChildren(...blends);
   $("matches").replaceChildren(...soft.matches.map(drawMatch), ...drawRest(soft));
   $("facts").replaceChildren(...drawFacts(soft));
   $("exact").replaceChildren(...drawExact(exact));
   $("exact").classList.toggle("none", !exact.found);
-  $("steps").href = `/search?${new URLSearchParams({ ...asked(), explain: 1 })}`;
-  $("reason").textContent = t(exact.found ? "found" : last.filtered ? "excluded" : "missing", last.query);
+  $("steps").href = `/search?${new URLSearchParams({ ...question, explain: 1 })}`;
+  $("reason").textContent = t(exact.found ? "found" : question.where ? "excluded" : "missing", last.query);
   $("result").hidden = false;
   drawTemperature(soft.attention.temperature);
 }
@@ -202,8 +212,8 @@ function drawBlend(name, blend, soft) {
 
 function drawNumber(blend, values) {
   const [low, high] = blend.interval;
-  const note = element("small", "", " ", t("between", number(low), number(high)));
-  const headline = element("div", "headline", number(blend.mean, 3), note);
+  const note = element("small", "", " ", t("between", rounded(low), rounded(high)));
+  const headline = element("div", "headline", rounded(blend.mean, 3), note);
   return [headline, drawAxis(blend, values.filter(([value]) => value !== null))];
 }
 
@@ -220,8 +230,8 @@ function drawAxis(blend, values) {
     shape("line", { class: "rule", x1: "0%", x2: "100%", y1: 20, y2: 20 }),
     ...values.map(([value, weight]) => shape("circle", { class: "dot", cx: `${x(value)}%`, cy: 20, r: 2 + 10 * Math.sqrt(weight) })),
     shape("line", { class: "mean", x1: `${x(blend.mean)}%`, x2: `${x(blend.mean)}%`, y1: 4, y2: 36 }),
-    shape("text", { x: `${x(from)}%`, y: 52, "text-anchor": "middle" }, number(from)),
-    shape("text", { x: `${x(from + span)}%`, y: 52, "text-anchor": "middle" }, number(from + span)),
+    shape("text", { x: `${x(from)}%`, y: 52, "text-anchor": "middle" }, rounded(from)),
+    shape("text", { x: `${x(from + span)}%`, y: 52, "text-anchor": "middle" }, rounded(from + span)),
   );
   return axis;
 }
@@ -235,8 +245,8 @@ function swatch(vector, className = "") {
 }
 
 function drawVector(blend) {
-  if (isColour(blend.mean)) return [swatch(blend.mean, "large"), element("div", "column", text(blend.mean.map(Math.round)))];
-  return [element("div", "headline", text(blend.mean))];
+  if (isColour(blend.mean)) return [swatch(blend.mean, "large"), element("div", "column", parts(blend.mean, Math.round))];
+  return [element("div", "headline", parts(blend.mean, rounded))];
 }
 
 function drawLabels(blend) {
@@ -308,9 +318,11 @@ function drawTemperature(used) {
 
 function text(value) {
   if (value === null) return t("noValue");
-  if (Array.isArray(value)) return value.slice(0, 8).map((part) => number(part)).join(", ") + (value.length > 8 ? " …" : "");
-  return typeof value === "number" ? number(value, 6) : value;
+  if (Array.isArray(value)) return parts(value, whole);
+  return typeof value === "number" ? whole(value) : value;
 }
+
+const parts = (vector, show) => vector.slice(0, 8).map((part) => show(part)).join(", ") + (vector.length > 8 ? " …" : "");
 
 // -- datasets -----------------------------------------------------------------------------------
 
@@ -320,7 +332,7 @@ async function listDatasets(wanted) {
   columns = Object.fromEntries(datasets.map((each) => [each.name, each.columns.map(({ name }) => spelled(name))]));
   tolerances = Object.fromEntries(datasets.map((each) => [each.name, each.tolerance_in_use]));
   if (datasets.some(({ name }) => name === wanted)) $("dataset").value = wanted;
-  return datasets;
+  return datasets.map(({ name }) => name);
 }
 
 // A column's name as a condition spells it: in brackets unless it is a simple word and none of the language's own.
@@ -336,13 +348,13 @@ function drawHint() {
 async function examples() {
   const name = $("dataset").value;
   drawHint();
-  let words = EXAMPLES[name];
+  let words = Object.hasOwn(EXAMPLES, name) ? EXAMPLES[name] : null;
   if (!words) {
     const { entries } = await call(`/datasets/${encodeURIComponent(name)}/entries?limit=4`);
-    words = entries.map(({ key }) => key).filter((key) => key.length <= 60);
+    words = entries.map(({ key }) => key);
   }
-  if (name !== $("dataset").value) return words; // another was chosen meanwhile
-  $("examples").replaceChildren(...words.map((word) => {
+  if (name !== $("dataset").value) return []; // another was chosen meanwhile
+  $("examples").replaceChildren(...words.filter((word) => word.length <= LONGEST).map((word) => {
     const button = element("button", "", word);
     button.type = "button";
     button.addEventListener("click", () => { $("q").value = word; ask(); });
@@ -352,9 +364,16 @@ async function examples() {
 }
 
 async function chooseDataset() {
+  asking?.abort();
+  forget();
+  say("");
   $("where").value = ""; // it named the columns of another
-  const words = await examples();
-  if (words.length) { $("q").value = words[0]; ask(); }
+  try {
+    const words = await examples();
+    if (words.length) { $("q").value = words[0]; ask(); }
+  } catch (error) {
+    say(error.message, true);
+  }
 }
 
 // -- loading ------------------------------------------------------------------------------------
@@ -435,21 +454,26 @@ function translate() {
 }
 
 async function start() {
-  const wanted = address.get("temperature");
-  if (wanted && Number(wanted) > 0) {
+  const tau = Number(address.get("temperature"));
+  if (tau > 0) {
+    const slider = $("temperature");
     $("auto").checked = false;
-    $("temperature").value = Math.log10(Number(wanted));
+    slider.min = Math.min(slider.min, Math.log10(tau));
+    slider.max = Math.max(slider.max, Math.log10(tau));
+    slider.value = Math.log10(tau);
   }
   drawTemperature(0);
   try {
     await whenReady("/readyz");
     say("");
-    const datasets = await listDatasets(address.get("dataset"));
-    if (!datasets.length) return say(t("empty"));
+    const wanted = address.get("dataset");
+    const names = await listDatasets(wanted);
+    if (!names.length) return say(t("empty"));
     const words = await examples();
     $("q").value = address.get("q") || words[0] || "";
     $("where").value = address.get("where") || "";
     $("tolerance").value = address.get("tolerance") || "";
+    if (wanted && !names.includes(wanted)) return say(t("absent", wanted), true);
     await ask();
   } catch (error) {
     say(error.message, true);

@@ -187,6 +187,54 @@ def test_what_is_printed_is_for_people(run: Run, table: str) -> None:
     assert "paises  4 entries  valor (number)" in run("datasets").stdout
 
 
+def test_stored_numbers_are_printed_whole_and_texts_cannot_move_the_cursor(
+    run: Run, tmp_path: Path
+) -> None:
+    table, long = tmp_path / "casas.csv", "x" * 3000
+    table.write_text(f'key,precio,nota\ncasa,1234567.89,"a\x1b[2J\nb"\n{long},5,c\n', "utf-8")
+    loaded = run("load", str(table), "--name", "casas")
+    found = run("search", "casa", "--temperature", "0.001").stdout
+
+    assert "  casa: 1234567.89, a\\x1b[2J\\nb\n" in loaded.stdout
+    assert "precio: 1234568 (90 % between 1234568 and 1234568)\n" in found
+    assert "  1234567.89, a\\x1b[2J\\nb\n" in found
+    assert [len(line) < 120 for line in found.splitlines()] == [True] * 5
+    assert "x" * 39 + "…" in found
+    assert run("compare", "casa").stdout.startswith("exact: precio 1234567.89, ")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
+def test_an_output_of_few_characters_stops_nothing(
+    run: Run, table: str, tmp_path: Path, encoding: str
+) -> None:
+    few = {"SOFTDICT_HOME": str(tmp_path / "store"), "PYTHONIOENCODING": encoding}
+
+    def ended(*args: str) -> bytes:
+        command, env = [sys.executable, "-m", "service", *args], environment(**few)
+        ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    assert "key ? valor (number)" in ended("load", table, "--name", "paises").decode(encoding)
+    assert "100.0%  " + "?" * 30 in ended("search", "perro", "--temperature", "0.01").decode(
+        encoding
+    )
+    found = json.loads(ended("search", "méxico", "--json").decode(encoding))
+    assert found["query"] == found["matches"][0]["key"] == "méxico"
+
+
+def test_streams_may_be_closed(run: Run, table: str, tmp_path: Path) -> None:
+    env = environment(SOFTDICT_HOME=str(tmp_path / "store"))
+    line = f"{sys.executable} -m service load {table} --name paises 2>&-"
+    loaded = subprocess.run(["bash", "-c", line], cwd=ROOT, env=env, stdout=subprocess.PIPE)
+    line = f"{sys.executable} -m service export paises 1>&-"
+    exported = subprocess.run(["bash", "-c", line], cwd=ROOT, env=env, stderr=subprocess.PIPE)
+
+    assert (loaded.returncode, b"loaded 4 entries" in loaded.stdout) == (0, True)
+    assert exported.returncode == 1
+    assert exported.stderr == b"Error: there is no standard output; write -o FILE\n"
+
+
 def test_a_load_shows_its_progress_on_stderr(run: Run, table: str) -> None:
     loaded = run("load", table, "--name", "paises", "--json")
 
@@ -271,6 +319,18 @@ def test_with_json_a_refusal_is_a_problem(run: Run, table: str) -> None:
     assert (refused.returncode, refused.stdout) == (1, "")
     assert problem["type"] == "/problems/invalid-request"
     assert [fault["where"] for fault in problem["errors"]] == ["temperature"]
+
+
+def test_with_json_a_file_whose_name_is_no_text_is_a_problem_too(tmp_path: Path) -> None:
+    file = os.fsencode(tmp_path) + b"/br\xed.json"
+    with open(file, "w") as table:
+        table.write("x")
+    command = [sys.executable, "-m", "service", "load", file, "--name", "b", "--json"]
+    env = environment(SOFTDICT_HOME=str(tmp_path / "store"), SOFTDICT_ENCODER="random")
+    refused = subprocess.run(command, cwd=ROOT, env=env, capture_output=True)
+
+    assert refused.returncode == 1
+    assert json.loads(refused.stderr)["detail"].startswith(f"{os.fsdecode(file)} is not JSON")
 
 
 @pytest.mark.parametrize("command", ["load", "serve", "delete"])

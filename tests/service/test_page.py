@@ -279,6 +279,57 @@ def test_what_is_refused_is_said(browser: Chrome) -> None:
     assert not browser.find_element(By.ID, "result").is_displayed()
 
 
+def test_one_answer_never_stands_under_another_question(browser: Chrome, bundled: Service) -> None:
+    def shown() -> bool:
+        return browser.find_element(By.ID, "result").is_displayed()
+
+    ask(browser, "país")
+    steps = browser.find_element(By.ID, "steps").get_attribute("href")
+    field = browser.find_element(By.ID, "q")
+    field.clear()
+    field.send_keys("unasked")
+    browser.find_element(By.ID, "language").click()
+    assert browser.find_element(By.ID, "steps").get_attribute("href") == steps
+    browser.find_element(By.ID, "where").send_keys("prize < 5", Keys.ENTER)
+    until(browser, lambda: not shown())
+    browser.find_element(By.ID, "language").click()
+    assert not shown()
+
+    long = " ".join(["a key of very many words"] * 4)
+    for name, rows in (("faq", {long: 1}), ("constructor", {"a": 1.25}), ("gone", {"b": 3})):
+        assert bundled.post("/datasets", {"name": name, "entries": rows}).status == 201
+    browser.get(bundled.origin + "/?lang=constructor&dataset=constructor&temperature=0.005")
+    until(browser, lambda: list(weights(browser)) == ["a"])
+    assert (text(browser, "#exact"), text(browser, "#tau")) == ("1.25", "τ = 0.005")
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("faq")
+    until(browser, lambda: list(weights(browser)) == [long])
+    assert bundled.ask("DELETE", "/datasets/gone").status == 204
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("gone")
+    until(browser, lambda: "there is no dataset 'gone'" in text(browser, "#status"))
+    assert not shown()
+    browser.get(bundled.origin + "/?lang=en&dataset=gone&q=b")
+    until(browser, lambda: text(browser, "#status").startswith("There is no dataset “gone”"))
+    assert not shown()
+    browser.get_log("browser")  # the one 404 that was asked for
+    for name in ("faq", "constructor"):
+        assert bundled.ask("DELETE", f"/datasets/{name}").status == 204
+
+
+def test_stored_numbers_are_shown_whole_and_marks_of_replacement_stay_text(
+    browser: Chrome, bundled: Service
+) -> None:
+    rows = {"méxico": 126014024, "US$$ 5 $& $'": 1234567.89}
+    assert bundled.post("/datasets", {"name": "gente", "entries": rows}).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=gente&q=méxico&temperature=0.01")
+    until(browser, lambda: weights(browser))
+
+    assert (text(browser, "#exact"), text(browser, "#matches .value")) == ("126,014,024",) * 2
+    assert text(browser, "#blend .headline").startswith("126,014,024 ")
+    ask(browser, "US$$ 5 $& $'")
+    assert text(browser, "#exact") == "1,234,567.89"
+    assert bundled.ask("DELETE", "/datasets/gente").status == 204
+
+
 def test_everything_is_reached_by_keyboard_in_reading_order(browser: Chrome) -> None:
     browser.execute_script("document.querySelector('nav a').focus()")
     seen = []

@@ -1,0 +1,28 @@
+"""Values in sentences: what is stored is written whole, what is reckoned from it rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from index.answers import Value
+
+SHOWN = 8  # components of a vector
+
+
+def whole(value: Value) -> str:
+    """Write a stored value, every digit of it."""
+    return _worded(value, lambda number: repr(number).removesuffix(".0"))
+
+
+def rounded(value: Value) -> str:
+    """Write a blended value: four digits of a number, and all that stand before its point."""
+    return _worded(value, lambda x: f"{x:.0f}" if 1e3 <= abs(x) < 1e15 else f"{x:.4g}")
+
+
+def _worded(value: Value, number: Callable[[float], str]) -> str:
+    if isinstance(value, int | float):
+        return number(value)
+    if isinstance(value, tuple):
+        head = ", ".join(number(part) for part in value[:SHOWN])
+        return f"[{head}{', …' if len(value) > SHOWN else ''}]"
+    return "nothing" if value is None else value
