@@ -14,13 +14,13 @@ from index.temperature import (
 )
 from index.values import missing
 
-REFIT = 0.2  # share of the entries come or gone since the last fit
+REFIT = 0.2  # share of the entries come, gone or given other values since the last fit
 PROBES, PROBED_SCORES = 512, 2 * 10**7  # bounds on the keys asked for, and on their scores
 
 
 def due(record: Record, entries: int) -> bool:
-    """Tell whether the dataset has changed enough in size for another fit."""
-    moved = abs(entries - record.fitted_entries)
+    """Tell whether the dataset has changed enough for another fit."""
+    moved = abs(entries - record.fitted_entries) + record.revalued
     return record.temperature == "auto" and moved > REFIT * record.fitted_entries
 
 

@@ -812,7 +812,8 @@ class SoftDict(MutableMapping[str, Any]):
             if after.columns != self.columns:
                 store.set_columns(self.id, after.columns)
             store.update_values(
-                (snapshot.id(place), values) for place, values in changes.updates.items()
+                self.id,
+                ((snapshot.id(place), values) for place, values in changes.updates.items()),
             )
             if changes.fresh:
                 encoder = self.encoder

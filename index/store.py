@@ -35,7 +35,7 @@ from index.errors import (
 Rows = NDArray[np.float32]
 FILE = "softdict.db"
 APPLICATION = 0x736F6664  # "sofd", in the file's header: this database is ours
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 LOOKED_THROUGH = 16  # datasets that are searched for vectors to use again
 JOURNAL = 2**26  # bytes that the write-ahead log may keep after a large load
 
@@ -50,6 +50,7 @@ CREATE TABLE datasets (
     temperature TEXT NOT NULL,      -- the setting
     fitted REAL,                    -- what auto was fitted to, in units of cosine
     fitted_entries INTEGER NOT NULL DEFAULT 0,  -- entries at the time of that fit
+    revalued INTEGER NOT NULL DEFAULT 0,        -- values changed since, an entry each time
     tolerance REAL,                 -- wanted total variation error; NULL is the default
     precision TEXT NOT NULL DEFAULT 'full',     -- of vectors in memory: full or half
     forgotten INTEGER NOT NULL DEFAULT 0,       -- deletions up to this version are not listed
@@ -102,6 +103,7 @@ CREATE TABLE deletions (
 CREATE INDEX deletions_changed ON deletions (dataset, changed);
 """,
     2: "ALTER TABLE datasets ADD COLUMN precision TEXT NOT NULL DEFAULT 'full';",
+    3: "ALTER TABLE datasets ADD COLUMN revalued INTEGER NOT NULL DEFAULT 0;",
 }
 
 
@@ -124,6 +126,7 @@ class Record:
     temperature: str
     fitted: float | None
     fitted_entries: int
+    revalued: int
     tolerance: float | None
     precision: Precision
     forgotten: int
@@ -392,7 +395,7 @@ class Store:
         """Keep what ``auto`` was fitted to, and on how many entries."""
         with self.transaction():
             self._connection.execute(
-                "UPDATE datasets SET fitted = ?, fitted_entries = ? WHERE id = ?",
+                "UPDATE datasets SET fitted = ?, fitted_entries = ?, revalued = 0 WHERE id = ?",
                 (fitted, entries, dataset),
             )
 
@@ -402,7 +405,7 @@ class Store:
         entries: Iterable[tuple[str, Sequence[Value], Rows]],
     ) -> tuple[list[int], float]:
         """Add new entries in order; give their ids and their time of arrival."""
-        arrived = time.time()
+        arrived = round(time.time(), 6)  # no finer than a datetime or ISO 8601 can say back
         with self.transaction():
             version = self.record(dataset).version
             first = self._next_entry()
@@ -422,12 +425,16 @@ class Store:
         last = self._connection.execute(query).fetchone()
         return 1 if last is None else int(last[0]) + 1
 
-    def update_values(self, changes: Iterable[tuple[int, Sequence[Value]]]) -> None:
-        """Give entries other values."""
+    def update_values(self, dataset: int, changes: Iterable[tuple[int, Sequence[Value]]]) -> None:
+        """Give entries of a dataset other values."""
         with self.transaction():
-            self._connection.executemany(
+            cursor = self._connection.executemany(
                 f"UPDATE entries SET value = ?, {CHANGED} WHERE id = ?",
                 ((_json(values), entry) for entry, values in changes),
+            )
+            self._connection.execute(
+                "UPDATE datasets SET revalued = revalued + ? WHERE id = ?",
+                (max(cursor.rowcount, 0), dataset),
             )
 
     def update_vectors(self, changes: Iterable[tuple[int, Rows]]) -> None:

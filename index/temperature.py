@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from index.attention import attention_weights
 from index.errors import Fault, InvalidRequest
+from index.wording import whole
 
 Scores = NDArray[np.float32]
 
@@ -41,9 +42,9 @@ class Temperature:
     amount: float | None = None
 
     def __str__(self) -> str:
-        if self.kind == "number":
-            return f"{self.amount:g}"
-        return self.kind if self.amount is None else f"{self.kind}:{self.amount:g}"
+        if self.amount is None:
+            return self.kind
+        return whole(self.amount) if self.kind == "number" else f"{self.kind}:{whole(self.amount)}"
 
 
 def parse_temperature(value: object) -> Temperature:
@@ -63,7 +64,7 @@ def parse_temperature(value: object) -> Temperature:
         kind, colon, amount = text.partition(":")
         if colon and kind == "effective_keys":
             wanted = _number(amount)
-            if wanted is not None and wanted >= 1:
+            if wanted is not None and 1 <= wanted < math.inf:
                 return Temperature("effective_keys", wanted)
             raise _fault("effective_keys takes a number of keys, at least 1: effective_keys:5")
         value = _number(text)
@@ -151,7 +152,7 @@ def fit_temperature(
     baseline = gain(FLAT)
     gains = [gain(float(temperature)) - baseline for temperature in GRID]
     best = int(np.argmax(gains))
-    if gains[best] < FIT_GAIN or best == len(GRID) - 1:
+    if not gains[best] >= FIT_GAIN or best == len(GRID) - 1:
         return None
     if best == 0:
         return float(GRID[0])
@@ -162,8 +163,10 @@ def number_likelihood(numbers: NDArray[np.float64], probes: NDArray[np.int64]) -
     """Score (n, w) numbers, NaN where missing, by a Gaussian of one variance for all probes."""
     there = np.asarray(~np.isnan(numbers).any(axis=1))
     asked = there[probes]
-    if not asked.any():
-        return lambda _: 0.0
+    if not asked.any() or (numbers[there] == numbers[there][0]).all():
+        return lambda _: (
+            0.0
+        )  # one value for all says nothing of τ, and its mean may be off by a bit
     # Centred and scaled, which moves no maximum: float32 would drown dates in their rounding.
     centred = numbers - numbers[there].mean(axis=0)
     centred /= max(float(centred[there].std()), 1e-300)

@@ -113,3 +113,14 @@ def test_a_moment_hides_what_arrived_later_and_an_update_keeps_its_arrival():
     assert d.search("new", as_of=between, mode="exact").matches == ()
     assert d.search("question", as_of=0).matches == ()
     assert d.search("question", as_of=0).blend == {"value": None}
+
+
+def test_an_entry_is_there_by_its_own_time_of_arrival():
+    d = SoftDict(encoder="random")
+    for number in range(40):
+        d[f"key {number}"] = number
+
+    for number in range(40):
+        arrived = datetime.fromtimestamp(d.entry(f"key {number}").arrived, UTC)
+        for moment in (arrived, arrived.isoformat()):
+            assert f"key {number}" in {m.key for m in d.search("a", k=40, as_of=moment).matches}

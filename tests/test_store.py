@@ -432,7 +432,7 @@ def test_what_changed_since_a_version_can_be_asked_for(tmp_path: Path) -> None:
             ids, _ = store.insert(dataset, [(key, (), row) for key in "abc"])
         with store.transaction():
             store.touch(dataset, "d")
-            store.update_values([(ids[0], ())])
+            store.update_values(dataset, [(ids[0], ())])
             store.delete_entries([ids[1]])
 
         with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection:

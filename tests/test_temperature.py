@@ -32,6 +32,8 @@ from tests import oracle
         ("auto", "auto"),
         ("effective_keys:5", "effective_keys:5"),
         ("effective_keys:2.5", "effective_keys:2.5"),
+        (0.0912345678901, "0.0912345678901"),
+        ("effective_keys:1234567", "effective_keys:1234567"),
     ],
 )
 def test_spellings(given, spelled):
@@ -42,7 +44,7 @@ def test_spellings(given, spelled):
 @pytest.mark.parametrize(
     "given",
     [0, -1, True, "", "hot", "nan", "inf", math.nan, math.inf, 1e-9, None, [], "effective_keys:0",
-     "effective_keys:", "effective_keys:x", "effective_keys:nan"],
+     "effective_keys:", "effective_keys:x", "effective_keys:nan", "effective_keys:inf"],
 )  # fmt: skip
 def test_refused_spellings(given):
     with pytest.raises(InvalidRequest) as refused:
@@ -167,6 +169,18 @@ def test_large_numbers_are_fitted_as_small_ones_are():
     assert dates == pytest.approx(tau, rel=1e-3)
 
 
+@pytest.mark.parametrize("constant", [0.1, 0.3, 1.1, 2.7, 19.99, 21.0, 1 / 3])
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_column_that_always_holds_the_same_has_no_say_in_a_fit(constant, width):
+    scores, values = kernel_data(bandwidth=1.0, noise=0.2)
+    same = np.full((300, width), constant)
+    of_values, of_same = number_likelihood(values, EVERY), number_likelihood(same, EVERY)
+
+    assert fit_temperature(scores, EVERY, [of_same]) is None
+    both = fit_temperature(scores, EVERY, [of_values, of_same])
+    assert both == fit_temperature(scores, EVERY, [of_values])
+
+
 def test_missing_values_take_no_part_in_a_fit():
     scores, values = kernel_data(bandwidth=1.0, noise=0.2)
     gaps = values.copy()
@@ -224,3 +238,19 @@ def test_auto_is_fitted_where_values_follow_the_keys():
     assert error(answer.temperature) == pytest.approx(least, rel=0.1)
     assert answer.temperature_source == "fitted"
     assert answer.value == pytest.approx(1, abs=0.05)
+
+
+def test_values_that_are_corrected_are_fitted_anew():
+    sines = {str(angle): math.sin(math.radians(angle)) for angle in range(0, 360, 3)}
+    fresh = SoftDict(sines, encoder=Around()).search("90")
+    noise = np.random.default_rng(1).standard_normal(len(sines)).tolist()
+    d = SoftDict(dict(zip(sines, noise, strict=True)), encoder=Around())
+    before = d.describe()
+
+    for key, value in sines.items():  # one at a time: it is the sum that counts
+        d[key] = value
+
+    assert before.temperature_source == "encoder"
+    assert d.describe().temperature_source == "fitted"
+    d.update(sines)
+    assert d.search("90").temperature == fresh.temperature
