@@ -145,7 +145,7 @@ class Snapshot:
 
     @property
     def rounding(self) -> float:
-        """Standard error of a score, where vectors are held in 16 bits; else 0."""
+        """Standard error of a score, where vectors are or were held in 16 bits; else 0."""
         return max((block.vectors.rounding for block in self.blocks), default=0.0)
 
     @property
@@ -371,7 +371,7 @@ def _merged(blocks: Sequence[Block]) -> Block:
         np.concatenate([b.ids[m] for b, m in zip(blocks, alive, strict=True)]),
         keys,
         np.concatenate([b.arrived[m] for b, m in zip(blocks, alive, strict=True)]),
-        VectorBlock(vectors),
+        VectorBlock(vectors, rounded=any(b.vectors.rounded for b in blocks)),
         tuple(
             np.concatenate([b.columns[at][m] for b, m in zip(blocks, alive, strict=True)])
             for at in range(len(blocks[0].columns))

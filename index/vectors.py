@@ -55,12 +55,16 @@ def one_thread() -> None:
 
 
 class VectorBlock:
-    """An immutable run of unit rows, as float32 or in 16 bits a component (``halved``)."""
+    """An immutable run of unit rows, as float32 or in 16 bits a component (``halved``).
 
-    def __init__(self, rows: Held) -> None:
+    ``rounded`` are float32 rows that were held in 16 bits before.
+    """
+
+    def __init__(self, rows: Held, *, rounded: bool = False) -> None:
         held = rows if rows.dtype == np.int16 else np.asarray(rows, np.float32)
         self.held: Held = np.ascontiguousarray(held).view()
         self.held.flags.writeable = False
+        self.rounded = rounded or self.half
 
     def __len__(self) -> int:
         return len(self.held)
@@ -76,7 +80,7 @@ class VectorBlock:
     @property
     def rounding(self) -> float:
         """Standard error of a score, from the steps that components are held in."""
-        return 1 / STEPS / 12**0.5 if self.half else 0.0
+        return 1 / STEPS / 12**0.5 if self.rounded else 0.0
 
     def __getitem__(self, picked: int | slice | NDArray[np.int64]) -> Rows:
         """Give a row or some rows as float32; not copies, where they need not be."""

@@ -124,6 +124,26 @@ def test_full_again_is_as_if_it_had_never_been_halved(home):
         assert weights(d, "país") == sketched
 
 
+def test_rounding_is_stated_and_undone_after_most_keys_are_deleted(home):
+    with SoftDict.open(home) as d:
+        _, stated = weights(d, "key 7")
+        for number in range(240):
+            del d[f"key {number}"]
+        d.settle()
+        _, after = weights(d, "key 7")
+        in_use = d.describe().precision_in_use
+        d.configure(precision="full")
+        _, full = weights(d, "key 7")
+        scores = {match.key: match.score for match in d.search("key 7", k=60).matches}
+
+    assert (after, in_use, full) == (stated, "half", 0.0)
+    encoder = open_encoder(ENCODER)
+    asked = encoder.encode(["key 7"])[0].tolist()
+    for key in (f"key {number}" for number in range(240, 300)):
+        true = oracle.cosine(asked, encoder.encode([key])[0].tolist())
+        assert scores[key] == pytest.approx(true, abs=3e-7)
+
+
 def test_halving_begins_with_a_sketch_made_at_once(tmp_path):
     with SoftDict.open(tmp_path, encoder=ENCODER, temperature=TAU) as d:
         d.update(SEEDS)
