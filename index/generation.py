@@ -103,10 +103,15 @@ def save(home: Path, record: Record, made: Snapshot) -> None:
 
 
 def load(home: Path, record: Record) -> tuple[int, Snapshot] | None:
-    """Open a dataset's generation, if there is one that holds: its version and its entries."""
+    """Open a dataset's generation, if there is one that holds: its version and its entries.
+
+    Another process may put a new one in its place meanwhile: then files of both were read, and
+    neither is served.
+    """
     folder = folder_of(home, record.id)
     try:
-        note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+        said = (folder / NOTE).read_bytes()
+        note = json.loads(said)
         files = dict(note["files"])
         if any(note.get(name) != value for name, value in _identity(record).items()):
             return None
@@ -115,8 +120,9 @@ def load(home: Path, record: Record) -> tuple[int, Snapshot] | None:
             return None
         if any(_checksum(folder / name) != checksum for name, checksum in files.items()):
             return None
-        return note["version"], _opened(folder, record)
-    except (OSError, ValueError, KeyError, TypeError):
+        opened = _opened(folder, record)
+        return (note["version"], opened) if (folder / NOTE).read_bytes() == said else None
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError):  # the last one is FAISS's
         return None
 
 

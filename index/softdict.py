@@ -11,7 +11,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -49,6 +49,7 @@ from index.comparing import blend_by_hand, compared
 from index.embedding import Embedding
 from index.encoders import Encoder, EncoderWorker, check_spec, open_encoder
 from index.errors import (
+    DiskFull,
     EncoderMismatch,
     EncoderUnavailable,
     Fault,
@@ -670,7 +671,10 @@ class SoftDict(MutableMapping[str, Any]):
     def _read(self) -> Moment:
         """Read the entries, and the settings with them where another process may write."""
         if not self._store.read_only:
-            return Moment(self._first, self._read_entries(self._first))
+            read = Moment(self._first, self._read_entries(self._first))
+            if read.record.id not in {record.id for record in self._store.records()}:
+                raise UnknownDataset(self.name, [record.name for record in self._store.records()])
+            return read  # whole: it was deleted neither before nor meanwhile
         with self._store.reading() as store:
             records = {record.name: record for record in store.records()}
             if self.name not in records:
@@ -682,8 +686,10 @@ class SoftDict(MutableMapping[str, Any]):
         home = self._store.home
         kept = None if home is None else generation.load(home, record)
         if kept is None or (kept[1].rounding and not _half(record)):
-            if not self._store.read_only:
-                self._store.forget_deletions(record.id, until=record.version)
+            if home is not None and not self._store.read_only:
+                generation.drop(home, record.id)  # or later changes could make it seem to fit
+                with suppress(DiskFull):  # another time: what is there can be read all the same
+                    self._store.forget_deletions(record.id, until=record.version)
             return self._read_all(record)
         version, snapshot = kept
         changed = list(self._stored(record, since=version))

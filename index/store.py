@@ -457,7 +457,14 @@ class Store:
                 self._connection.execute("DELETE FROM entries WHERE id = ?", (entry,))
 
     def forget_deletions(self, dataset: int, *, until: int) -> None:
-        """Forget the deletions up to a version: an older index on disk is of no use then."""
+        """Forget the deletions up to a version: an older index on disk is of no use then.
+
+        Nothing is written where there are none.
+        """
+        query = "SELECT 1 FROM deletions WHERE dataset = ? AND changed <= ? LIMIT 1"
+        with self._lock:
+            if self._connection.execute(query, (dataset, until)).fetchone() is None:
+                return
         with self.transaction():
             self._connection.execute(
                 "UPDATE datasets SET forgotten = ? WHERE id = ?", (until, dataset)

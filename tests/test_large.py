@@ -18,6 +18,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from index import Catalog, LoadOptions, SoftDict, generation, open_encoder, rebuilding
+from index.errors import DiskFull, UnknownDataset
 from index.rebuilding import StackedRows, is_due
 from index.snapshot import Snapshot
 from tests import oracle
@@ -412,6 +414,83 @@ def test_an_older_index_than_the_oldest_kept_deletion_cannot_be_slipped_in(home,
 
     with SoftDict.open(home) as d:
         assert dict(d) == model
+
+
+def test_an_index_that_is_changed_while_it_is_opened_is_not_served(home, monkeypatch):
+    more, opened = {f"more {number}": 1.0 for number in range(200)}, generation._opened
+
+    def overtaken(*arguments):
+        monkeypatch.setattr("index.generation._opened", opened)
+        with SoftDict.open(home) as writer:
+            writer.update(more)
+            del writer["key 3"]
+            writer.settle()
+        return opened(*arguments)
+
+    with Catalog.open(home, read_only=True) as reader:
+        monkeypatch.setattr("index.generation._opened", overtaken)
+        d = reader["dictionary"]
+        agrees(d, SEEDS)  # as it stood when it was opened
+        assert generation._opened is opened, "the index was opened, and overtaken"
+
+
+def test_an_index_of_another_history_is_dropped_before_it_could_seem_to_fit(home):
+    """The database is put back from a copy, and then changed until its version is as high."""
+    copy = (home / "softdict.db").read_bytes()
+    with SoftDict.open(home) as d:
+        for number in range(6):
+            d[f"key {number}"] = -1.0
+        d.update({f"more {number}": 1.0 for number in range(200)})
+        d.settle()
+        ahead = d.version
+    (home / "softdict.db").write_bytes(copy)
+    model = dict(SEEDS)
+
+    with SoftDict.open(home) as d:
+        d.stop()  # before it can make a sketch of its own
+        while d.version <= ahead:
+            d["key 9"] = model["key 9"] = float(d.version)
+    with SoftDict.open(home) as d:
+        agrees(d, model)
+
+
+def test_entries_can_be_read_where_the_disk_takes_no_note_of_it(tmp_path, monkeypatch):
+    with SoftDict.open(tmp_path, encoder=ENCODER) as d:
+        d.update({"a": 1, "b": 2})
+        del d["b"]
+    with SoftDict.open(tmp_path) as d:
+
+        def refuse(*_, **__):  # what becomes of a commit on a full disk
+            raise DiskFull(tmp_path)
+
+        monkeypatch.setattr(d._store, "transaction", refuse)
+        assert dict(d) == {"a": 1} and d.search("a").keys == 1
+
+
+@pytest.mark.parametrize("if_exists", [None, "replace"])
+def test_a_dataset_that_goes_while_it_is_first_read_is_not_there_in_part(
+    tmp_path, monkeypatch, if_exists
+):
+    with Catalog.open(tmp_path) as catalog:
+        large(catalog).settle()
+    shutil.rmtree(tmp_path / "generations")
+    with Catalog.open(tmp_path) as catalog:
+        d, stored = catalog["d"], SoftDict._stored
+        named = {} if if_exists is None else {"if_exists": if_exists}
+
+        def interrupted(self, record, *, since):
+            entries = stored(self, record, since=since)
+            yield next(entries)
+            monkeypatch.setattr(SoftDict, "_stored", stored)
+            gone = (catalog.delete, "d") if if_exists is None else (large, catalog)
+            other = threading.Thread(target=partial(*gone, **named))
+            other.start()
+            other.join()
+            yield from entries
+
+        monkeypatch.setattr(SoftDict, "_stored", interrupted)
+        with pytest.raises(UnknownDataset):
+            len(d)
 
 
 def test_reencoding_drops_the_sketch_and_makes_another(home):
