@@ -61,5 +61,9 @@ def _sum(answer: Answer, column: str) -> str:
         if match.values[column] is not None
     ]
     more = " + …" if len(answer.matches) < answer.keys else ""
+    summed = f"{' + '.join(terms)}{more}"
+    known = "1.000" if blend is None else f"{blend.known:.3f}"
+    if known != "1.000":  # the weights of the keys that have a value add up to this
+        summed = f"({summed}) / {known}"
     equals = "≈" if answer.error else "="
-    return f"{' + '.join(terms)}{more} {equals} {rounded(None if blend is None else blend.value)}"
+    return f"{summed} {equals} {rounded(None if blend is None else blend.value)}"

@@ -60,7 +60,6 @@ class Attention:
     counts: NDArray[np.float64] | None = None  # (m,) how many keys each stands for; None: itself
     coverage: float = 1.0  # share of the mass computed key by key
     error: float = 0.0  # total variation from exact attention, at 95 %
-    listed: int = 0  # more keys that were scored, to list the best of them alone
     outlook: Outlook | None = None  # from which the keys were drawn, if they were
 
     @cached_property
@@ -92,8 +91,8 @@ class Attention:
 
     @property
     def scored(self) -> int:
-        """How many keys were scored one by one."""
-        return self.keys if self.rows is None else len(self.scores) + self.listed
+        """How many keys the weights come from; those scored to be listed alone are no part."""
+        return self.keys if self.rows is None else len(self.scores)
 
     @property
     def best(self) -> float:
@@ -352,7 +351,7 @@ def _with_list(
     best = attend(np.concatenate([attention.scores, scores])[np.newaxis], temperature=tau, k=k)
     top_rows = _moved_rows(best.top_rows, np.concatenate([attention.rows, more]))
     state = replace(attention.state, top_logits=best.top_logits, top_rows=top_rows)
-    return replace(attention, state=state, listed=len(more))
+    return replace(attention, state=state)
 
 
 def _attend_fresh(

@@ -125,10 +125,10 @@ class AttentionOut(Out):
     keys: int = Field(description="that are allowed: the weights sum to 1 over them")
     coverage: float = Field(description="share of the weight that was computed key by key")
     error: float = Field(
-        description="how far any share of the weight can be from exact attention: "
-        "total variation, at 95 %"
+        description="how far the weights of the scored keys, any sum of them and that of all "
+        "others can be from exact attention: total variation, at 95 %"
     )
-    scored: int = Field(description="keys scored one by one")
+    scored: int = Field(description="keys scored one by one, from which the weights come")
 
 
 class AnswerOut(Out):

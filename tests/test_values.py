@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 
 import numpy as np
@@ -193,3 +194,16 @@ def test_impossible_columns_are_refused(columns, where):
         check_columns(columns)
 
     assert [fault.where for fault in refused.value.faults] == [where]
+
+
+def test_the_sum_that_is_written_out_for_a_column_with_gaps_is_the_blend():
+    d = SoftDict({"a": {"x": 10}, "b": {"x": 20}, "c": {"x": None, "y": 1.0}}, encoder="random")
+    answer = d.search("q", temperature=0.5, explain=True)
+
+    written = answer.explanation["blend"]["x"]
+    known = answer.blend["x"].known
+    terms, value = re.fullmatch(rf"\((.+)\) / {known:.3f} = ([0-9.]+)", written).groups()
+    total = sum(float(w) * float(x) for w, x in (term.split("·") for term in terms.split(" + ")))
+    assert 0.1 < known < 0.9
+    assert total / known == pytest.approx(float(value), abs=0.06)
+    assert float(value) == pytest.approx(answer.blend["x"].mean, abs=0.005)

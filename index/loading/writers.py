@@ -4,7 +4,8 @@ What a reader of the file gets back: from Parquet everything, with integers as f
 Lines everything, with types inferred anew; from CSV everything but the difference between a blank
 text and a missing one, and blanks around keys. Where labels must keep their type (a text "007", a
 category that hardly repeats), load with ``columns`` saying so; which columns are attributes only
-Parquet says, so load the others with ``attributes``.
+Parquet says, so load the others with ``attributes``; and where a column of values is named as
+keys are (``key``, ``name``), say with ``key`` which one holds them.
 """
 
 from __future__ import annotations
