@@ -155,13 +155,15 @@ class Snapshot:
 
     def left(self, sketch: Sketch, allowed: NDArray[np.bool_]) -> Left:
         """Say what a mask leaves of the sketched block; of its own masks it is remembered."""
-        left = self._left.get(id(allowed)) or Left.of(sketch, allowed[: len(sketch)])
-        if any(allowed is mask for mask in (self.alive, *self.having)):
-            self._left[id(allowed)] = left
+        known, left = self._left.get(id(allowed), (None, None))
+        if left is None or known is not allowed:
+            left = Left.of(sketch, allowed[: len(sketch)])
+            if any(allowed is mask for mask in (self.alive, *self.having)):
+                self._left[id(allowed)] = (allowed, left)
         return left
 
     @cached_property
-    def _left(self) -> dict[int, Left]:
+    def _left(self) -> dict[int, tuple[NDArray[np.bool_], Left]]:
         return {}
 
     def keys_at(self, rows: NDArray[np.int64]) -> tuple[str, ...]:

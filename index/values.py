@@ -24,7 +24,7 @@ Array = NDArray[np.float64] | NDArray[np.int32]
 LARGEST = 1e150  # number: sums of the squares of millions of them are finite
 LEVEL = 0.9  # share of the weight inside a number's interval
 PIECE = 2**13  # components worked on at a time
-SLACK = 1 - 1e-9  # 0.3 + 0.3 + 0.3 + 0.1 must reach 0.9 in binary too
+SLACK = 1 - 1e-9  # 0.2 + 0.4 + 0.3 of 1 must reach 0.9 in binary too
 RUN = 2**10  # numbers in a run of equal or neighbouring ones
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import t as student
 
 from index import sketch as sketching
-from index.sampling import Outlook, Sample
+from index.sampling import Outlook, Sample, _variance_terms
 from index.search import _student
 from index.sketch import Cancelled, Left, Sketch, build_sketch
 from index.vectors import Codes, VectorBlock
@@ -318,3 +318,18 @@ def test_the_unevenness_is_foretold(sketched, queries, tau):
         ratio.append(outlook.unevenness(shares) / found)
 
     assert 0.7 < np.median(ratio) < 1.4
+
+
+def test_variance_of_drawn_terms_is_that_of_plain_loops():
+    counts = np.array([1.0, 4.0, 2.5, 10.0, 1.0, 3.0])
+    terms = np.array([9.0, 2.0, 5.0, 1.0, 3.0, 4.0])
+
+    rooms = [1 - 1 / count for count in counts]
+    drawn = [place for place, room in enumerate(rooms) if room > 0]
+    middle = sum(rooms[i] * terms[i] for i in drawn) / sum(rooms)
+    expected = [
+        len(drawn) / (len(drawn) - 1) * room * (term - middle) ** 2
+        for room, term in zip(rooms, terms, strict=True)
+    ]
+    assert _variance_terms(counts, terms) == pytest.approx(expected)
+    assert not _variance_terms(counts[:2], terms[:2]).any()  # one drawn key tells no variance

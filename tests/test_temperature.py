@@ -153,6 +153,19 @@ def test_labels_that_the_nearest_key_always_knows_want_the_sharpest_temperature(
     assert tau == pytest.approx(0.01)
 
 
+def test_a_label_that_no_other_key_has_costs_a_bounded_amount():
+    scores, values = kernel_data(bandwidth=0.7, noise=0.3)
+    codes = (values[:, 0] > 0).astype(np.int32)
+    alone = codes.copy()
+    alone[150] = 2
+
+    tau = fit_temperature(scores, EVERY, [label_likelihood(alone, EVERY)])
+
+    assert tau == pytest.approx(
+        fit_temperature(scores, EVERY, [label_likelihood(codes, EVERY)]), rel=0.1
+    )
+
+
 def test_values_that_say_nothing_about_the_keys_are_not_fitted():
     scores, _ = kernel_data(bandwidth=1.0, noise=0.0)
     noise = np.random.default_rng(5).standard_normal((300, 1))

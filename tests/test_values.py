@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from index import SoftDict
 from index.answers import Column
 from index.errors import InvalidRequest
-from index.values import LabelTable, blend_column, check_columns, pack, unpack, weighted_quantiles
+from index.values import (
+    LabelTable,
+    blend_column,
+    check_columns,
+    order_of,
+    pack,
+    unpack,
+    weighted_quantiles,
+)
 from tests import oracle
 
 NUMBER = Column("n", "number")
@@ -207,3 +215,13 @@ def test_the_sum_that_is_written_out_for_a_column_with_gaps_is_the_blend():
     assert 0.1 < known < 0.9
     assert total / known == pytest.approx(float(value), abs=0.06)
     assert float(value) == pytest.approx(answer.blend["x"].mean, abs=0.005)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_quantile_that_binary_sums_miss_by_a_bit_is_reached(ordered):
+    values, weights = np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.2, 0.4, 0.3, 0.1])
+
+    order = order_of(values) if ordered else None
+
+    assert weights.cumsum()[2] < 0.9 * weights.cumsum()[3]  # in binary
+    assert weighted_quantiles(values, weights, [0.2, 0.6, 0.9], order=order) == [1, 2, 3]

@@ -425,3 +425,13 @@ def test_compare_obeys_where_in_all_that_is_computed():
     assert masked.differences == other.differences
     assert masked.soft.keys == 2
     assert d.compare("a", where="value = 1").exact.found
+
+
+def test_a_set_of_labels_takes_in_no_entry_without_one():
+    tags = {"one": "a", "two": "b", "three": None, "four": "c"}
+    d = SoftDict({key: {"tag": tag, "n": 1} for key, tag in tags.items()}, encoder=ENCODER)
+
+    for wanted in ("ac", "bc", "abc"):
+        found = d.search("x", where={"tag": {"in": list(wanted)}}).matches
+        expected = {key for key, tag in tags.items() if tag is not None and tag in wanted}
+        assert {match.key for match in found} == expected
