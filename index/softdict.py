@@ -301,7 +301,7 @@ class SoftDict(MutableMapping[str, Any]):
 
     @property
     def outdated(self) -> bool:
-        """Whether other weights of the built-in encoder made its vectors: ``reencode`` helps."""
+        """Whether another version of ``builtin`` made its vectors: ``reencode`` helps."""
         record = self._record
         stored = record.encoder_identity
         if record.encoder != "builtin" or stored is None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from index import SoftDict
 from index.encoders.builtin import BuiltinEncoder, read_card
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "encoder"
@@ -46,6 +47,24 @@ SENTENCES = [
     "Un posto con una regina e con la nebbia.", "Vorrei restituire delle scarpe troppo piccole.",
 ]  # fmt: skip
 TEXTS = WORDS + SENTENCES + [f"{a} {b}" for a, b in zip(WORDS, WORDS[7:], strict=False)]
+STUCK = {  # a text with symbols stuck to its words, and its pieces
+    "perro🐕": ["perro", "[UNK]"],
+    "México🇲🇽": ["méxico", "[UNK]"],
+    "✓listo": ["[UNK]", "listo"],
+    "café☕café": ["café", "[UNK]", "café"],
+    "perro🫩": ["perro", "[UNK]"],  # of Unicode 16
+    "perro👨\u200d👩\u200d👧": ["perro", "[UNK]"],
+    "perro👍🏽✅": ["perro", "[UNK]"],
+    "hola☺": ["hola", "☺"],
+    "perro\ufe0f": ["perro"],  # the mark of an emoji, without one
+    "7\ufe0f\u20e3 perro": ["7", "perro"],  # a keycap
+    "①perro": ["[UNK]", "perro"],
+    "perro®": ["perro", "##®"],
+    "10€": ["10", "##€"],
+    "🐕": ["[UNK]"],
+    "🐕🐈": ["[UNK]"],
+    "perro 🐕": ["perro", "[UNK]"],
+}
 KEYS = {"méxico": 7, "alemania": 10, "inglaterra": 8, "perro": 5}
 
 
@@ -63,12 +82,24 @@ def weights(encoder: BuiltinEncoder, query: str) -> list[float]:
     return [share / sum(shares) for share in shares]
 
 
-def test_the_card_records_the_hash_of_the_weights_and_identity_follows_it() -> None:
+def test_the_card_records_the_hash_of_the_weights() -> None:
     recorded = json.loads((FOLDER / "softdict.json").read_text(encoding="utf-8"))["sha256"]
     found = hashlib.sha256((FOLDER / "model.safetensors").read_bytes()).hexdigest()
 
     assert recorded == found
-    assert read_card(FOLDER).identity == f"builtin:{found[:12]}"
+
+
+def test_identity_follows_the_weights_and_the_tokenizer(tmp_path: Path) -> None:
+    card = json.loads((FOLDER / "softdict.json").read_text(encoding="utf-8"))
+    identities = set()
+    for sha256 in (card["sha256"], "0" * 64):
+        (tmp_path / "softdict.json").write_text(json.dumps({**card, "sha256": sha256}))
+        for tokenizer in ((FOLDER / "tokenizer.json").read_bytes(), b"{}"):
+            (tmp_path / "tokenizer.json").write_bytes(tokenizer)
+            identities.add(read_card(tmp_path).identity)
+
+    assert len(identities) == 4
+    assert read_card(FOLDER).identity in identities
 
 
 def test_the_folder_stays_under_80_mb() -> None:
@@ -80,10 +111,13 @@ def test_the_folder_stays_under_80_mb() -> None:
 def test_fast_path_agrees_with_sentence_transformers(encoder: BuiltinEncoder) -> None:
     transformers = pytest.importorskip("sentence_transformers")
     model = transformers.SentenceTransformer(str(FOLDER), device="cpu").float()
-    texts = TEXTS + [f"{a}, {b}" for a in WORDS[:30] for b in WORDS[60:]]
+    texts = TEXTS + [f"{a}, {b}" for a in WORDS[:30] for b in WORDS[60:]] + list(STUCK)
 
     expected = model.encode(texts, show_progress_bar=False)
     cosines = (encoder.encode(texts) * expected).sum(1)
+
+    for text in texts[:100] + list(STUCK):
+        assert model.tokenizer.tokenize(text) == encoder.tokens(text)
 
     assert len(texts) >= 1000
     assert cosines.mean() >= 0.999
@@ -131,6 +165,22 @@ def test_accents_are_kept_and_composed(encoder: BuiltinEncoder) -> None:
     assert encoder.tokens("an\u0303o") == ["año"]  # n and a combining tilde
     año, ano = encoder.encode(["año", "ano"])
     assert año @ ano < 0.95
+
+
+@pytest.mark.parametrize("text", STUCK)
+def test_a_symbol_does_not_take_the_word_beside_it_along(
+    encoder: BuiltinEncoder, text: str
+) -> None:
+    assert encoder.tokens(text) == STUCK[text]
+
+
+def test_a_question_with_an_emoji_stuck_to_it_finds_its_word() -> None:
+    d = SoftDict({**KEYS, "manzana✅": 1})
+
+    for question, key in {"perro🐕": "perro", "manzana": "manzana✅", "México🇲🇽": "méxico"}.items():
+        first, second = d.search(question, k=2).matches
+        assert first.key == key
+        assert first.score > second.score + 0.2
 
 
 def test_capitals_change_nothing(encoder: BuiltinEncoder) -> None:

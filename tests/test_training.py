@@ -124,6 +124,26 @@ def test_a_student_moves_towards_its_teacher_by_a_share(share: float) -> None:
     torch.testing.assert_close(own[1].state_dict()[layer], (1 - share) * start + share * end)
 
 
+def test_the_tokenizer_that_ships_reads_as_training_does() -> None:
+    shipped = Tokenizer.from_file(str(SHIPPED))
+
+    made = student.part_symbols(student.keep_accents(Tokenizer.from_file(str(SHIPPED))))
+
+    assert made.to_str() == shipped.to_str()
+
+
+def test_a_symbol_that_is_no_piece_loses_no_word_in_any_vocabulary() -> None:
+    for known in ([], ["★", "##★"], ["^", "##^", "-", "##-"]):
+        tokenizer, _ = model_of([*SPECIAL, "casa", "##s", *known], seed=0)
+
+        read = {text: tokenizer.encode(text).tokens[1:-1] for text in ("casas", "casas★", "★casa")}
+
+        star = "★" in known
+        assert read["casas"] == ["casa", "##s"]
+        assert read["casas★"] == ["casa", "##s", "##★" if star else "[UNK]"]
+        assert read["★casa"] == (["[UNK]"] if star else ["[UNK]", "casa"])  # there is no ##casa
+
+
 def test_the_teachers_rows_are_of_the_texts_at_hand(tmp_path: Path) -> None:
     prepared, out = tmp_path / "prepared", tmp_path / "taught"
     prepared.mkdir()

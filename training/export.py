@@ -100,7 +100,7 @@ def mean_of(sources: list[Path]):
 
 def export(sources: list[Path], calibration: Path | None, out: Path) -> None:
     tokenizer, body = mean_of(sources)
-    student.keep_accents(tokenizer)
+    student.part_symbols(student.keep_accents(tokenizer))
     fresh = Path(tempfile.mkdtemp(prefix="encoder-", dir=out.parent))
     fresh.chmod(0o755)
     body.config.name_or_path = ""

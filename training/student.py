@@ -2,15 +2,17 @@
 
 import copy
 import json
+import unicodedata
 from pathlib import Path
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer, normalizers
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 from transformers import BertModel
 
 MAX_TOKENS = 256
 ENCODED = 6_000  # tokens at a time
+SYMBOLS = ("Sc", "Sk", "Sm", "So", "No", "Nl", "Me")  # Unicode's categories
 MODULES = [
     ("", "sentence_transformers.base.modules.transformer.Transformer"),
     ("1_Pooling", "sentence_transformers.sentence_transformer.modules.pooling.Pooling"),
@@ -54,10 +56,36 @@ def approach_teacher(tokenizer: Tokenizer, body: BertModel, teacher, share: floa
 
 
 def keep_accents(tokenizer: Tokenizer) -> Tokenizer:
-    """Lower-case and compose (n + tilde is ñ), but never strip an accent: año is not ano."""
+    """Lower-case and compose (n + tilde is ñ), but never strip an accent: año is not ano.
+
+    Variation selectors and the frame of a keycap only say how the sign before them is drawn.
+    """
     tokenizer.normalizer = normalizers.Sequence([
         normalizers.NFC(),
         normalizers.BertNormalizer(clean_text=True, strip_accents=False, lowercase=True),
+        normalizers.Replace(Regex(r"[\x{fe00}-\x{fe0f}\x{e0100}-\x{e01ef}\x{20e3}]+"), ""),
+    ])  # fmt: skip
+    return tokenizer
+
+
+def part_symbols(tokenizer: Tokenizer) -> Tokenizer:
+    """Read symbols that are no pieces as a word of their own, for one of them loses a whole word.
+
+    So perro🐕 is perro and [UNK], as it is with a space. What is a piece inside of a word too,
+    as ® is, stays with its word. A run of symbols is one word, which it was where it stood alone.
+    """
+    vocabulary = tokenizer.get_vocab()
+    inside = "".join(
+        piece for piece in sorted(vocabulary)
+        if len(piece) == 1 and f"##{piece}" in vocabulary
+        and unicodedata.category(piece) in SYMBOLS
+    )  # fmt: skip
+    # The range is of emoji, some younger than the library's tables; the space is for a
+    # vocabulary without symbols, for [^] is none.
+    found = rf"[\p{{S}}\p{{No}}\p{{Nl}}\p{{Me}}\x{{1f000}}-\x{{1faff}}&&[^ {inside}]]+"
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(found), "isolated"),
+        pre_tokenizers.BertPreTokenizer(),
     ])  # fmt: skip
     return tokenizer
 

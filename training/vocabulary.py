@@ -35,7 +35,8 @@ def with_vocabulary(tokenizer: Tokenizer, pieces: list[str]) -> Tokenizer:
         added["id"] = pieces.index(added["content"])
     for special in content["post_processor"]["special_tokens"].values():
         special["ids"] = [pieces.index(special["id"])]
-    return student.keep_accents(Tokenizer.from_str(json.dumps(content)))
+    widened = Tokenizer.from_str(json.dumps(content))
+    return student.part_symbols(student.keep_accents(widened))
 
 
 def counts(tokenizer: Tokenizer, texts: list[str]) -> np.ndarray:

@@ -8,6 +8,7 @@ texts beside it in a batch (beyond 1e-3). torch is never imported.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ PIECE_CHARACTERS = 100  # longest word that WordPiece reads; a longer one is [UN
 class Card:
     """What ``softdict.json`` says of the weights beside it."""
 
-    identity: str  # changes with the weights: taken from their SHA-256
+    identity: str  # changes with the weights and with how a text is cut into pieces
     dimension: int
     max_tokens: int
     temperature: float  # τ, in units of cosine
@@ -39,8 +40,9 @@ class Card:
 def read_card(folder: Path) -> Card:
     """Read the card without opening the weights; the tests check the hash it records."""
     card: dict[str, Any] = json.loads((folder / "softdict.json").read_text(encoding="utf-8"))
+    tokenizer = (folder / "tokenizer.json").read_bytes()
     return Card(
-        identity="builtin:" + card["sha256"][:12],
+        identity="builtin:" + hashlib.sha256(card["sha256"].encode() + tokenizer).hexdigest()[:12],
         dimension=card["dimension"],
         max_tokens=card["max_tokens"],
         temperature=card["temperature"],
