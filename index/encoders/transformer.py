@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ import numpy as np
 from index.encoders.protocol import Kind, Rows
 from index.errors import EncoderUnavailable
 from index.platform import no_telemetry, one_openmp
+
+READ = frozenset({".safetensors", ".bin", ".json", ".txt", ".model"})  # what a model is made of
 
 
 class TransformerEncoder:
@@ -25,7 +29,7 @@ class TransformerEncoder:
     def __init__(self, name: str) -> None:
         self._model = _open(name)
         self.dimension = int(self._model.encode(["a"]).shape[1])
-        self.identity = f"st:{name}@{_version(name, self._model)}"
+        self.identity = f"st:{name}@{_version(name)}"
 
     @classmethod
     def builtin(cls, folder: Path) -> TransformerEncoder:
@@ -73,12 +77,32 @@ def _open(name: str) -> Any:
         ) from fault
 
 
-def _version(name: str, model: Any) -> str:
-    """Tell two versions of a model apart: by its weights in a folder, else by its commit."""
-    weights = sorted(Path(name).rglob("*.safetensors")) if Path(name).is_dir() else []
-    if weights:
-        with weights[0].open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()[:12]
-    config = getattr(model[0], "auto_model", None)
-    commit = getattr(getattr(config, "config", None), "_commit_hash", None)
-    return str(commit)[:12] if commit else "unversioned"
+def _version(name: str) -> str:
+    """Tell two versions of a model apart: by what its folder holds, or by its commit on the hub."""
+    if Path(name).is_dir():
+        return _content(Path(name))
+    return _commit(name) or "unversioned"
+
+
+def _content(folder: Path) -> str:
+    """Hash all files that rows may come from: any shard, layer, prompt or piece changes them."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in READ and path.is_file():
+            with path.open("rb") as file:
+                own = hashlib.file_digest(file, "sha256").hexdigest()
+            digest.update(f"{own} {path.relative_to(folder).as_posix()}\n".encode())
+    return digest.hexdigest()[:12]
+
+
+def _commit(name: str) -> str | None:
+    """Find the commit that a model was loaded at: its snapshot in the hub's cache goes by it."""
+    from huggingface_hub import try_to_load_from_cache
+
+    repository = name if "/" in name else f"sentence-transformers/{name}"  # as the library reads it
+    for repo, file in itertools.product((repository, name), ("modules.json", "config.json")):
+        cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
+        found = try_to_load_from_cache(repo, file, cache_dir=cache)
+        if isinstance(found, str):
+            return Path(found).parent.name[:12]
+    return None
