@@ -157,6 +157,18 @@ def test_closing_waits_for_one_step_and_for_no_further_one():
     assert 0 < len(recorder.batches) < 1_000
 
 
+@pytest.mark.parametrize("spec", ["builtin", "random", "circle"])
+def test_half_a_surrogate_pair_is_read_as_a_question_mark(spec):
+    worker = open_encoder(spec)
+
+    halves, marks = (worker.encode([f"perro {sign}", sign]) for sign in ("\ud83d", "?"))
+
+    assert np.allclose(halves, marks, atol=1e-5)
+    assert np.allclose(worker.encode_query("\udc15"), marks[1], atol=1e-5)
+    assert worker.tokens("perro \ud83d") == worker.tokens("perro ?")
+    assert SoftDict({"a": 1}, encoder=spec).search("\ud83d").value == 1
+
+
 def test_nothing_to_encode_gives_no_rows():
     assert EncoderWorker(Recorder()).encode([]).shape == (0, 2)
     assert EncoderWorker(Recorder()).encode_queries([]).shape == (0, 2)
@@ -193,7 +205,9 @@ def test_the_tutorials_weights_come_out_of_the_whole_product():
     assert answer.value == "DOG"
 
 
-@pytest.mark.parametrize("spec", ["nothing", "st:", "builtin:x", "random:x", ""])
+@pytest.mark.parametrize(
+    "spec", ["nothing", "st:", "builtin:x", "random:x", "random:" + "9" * 5000, ""]
+)
 def test_an_unknown_encoder_is_refused_by_name(spec):
     with pytest.raises(InvalidRequest) as refused:
         open_encoder(spec)

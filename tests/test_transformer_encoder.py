@@ -13,6 +13,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel
 
+from index.encoders import EncoderWorker
 from index.encoders.transformer import TransformerEncoder, _version
 from training import student, vocabulary
 
@@ -54,6 +55,14 @@ def test_prompts_that_a_model_is_given_make_it_another(model: Path) -> None:
     assert np.allclose(after.encode(["perro"]), old[1], atol=1e-6)
     assert np.allclose(after.encode(["perro"], kind="query"), old[2], atol=1e-6)
     assert np.abs(old[0] - old[1]).max() > 0.01
+
+
+def test_half_a_surrogate_pair_is_read_here_as_anywhere(model: Path) -> None:
+    worker = EncoderWorker(TransformerEncoder(str(model)))
+
+    assert np.allclose(worker.encode_query("perro \ud83d"), worker.encode_query("perro ?"))
+    assert worker.tokens("perro \ud83d") == worker.tokens("perro ?")
+    worker.close()
 
 
 def written(name: str) -> Callable[[Path], object]:

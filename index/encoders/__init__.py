@@ -21,6 +21,7 @@ from index.errors import EncoderUnavailable, Fault, InvalidRequest
 
 __all__ = ["Encoder", "EncoderWorker", "Kind", "Rows", "check_spec", "open_encoder"]
 
+SEED_DIGITS = 100  # int() refuses 4,300
 BUILTIN: Final = Path(__file__).resolve().parents[2] / "data" / "encoder"
 
 _open: dict[str, EncoderWorker] = {}
@@ -58,8 +59,9 @@ def check_spec(spec: str) -> None:
                 "encoder", f"there is no encoder {spec!r}; write builtin, st:NAME, random or circle"
             )
         )
-    if name == "random" and rest and not rest.isdecimal():
-        raise InvalidRequest(Fault("encoder", "random takes a seed: random:7"))
+    if name == "random" and rest and not (rest.isdecimal() and len(rest) <= SEED_DIGITS):
+        fault = f"random takes a seed of at most {SEED_DIGITS} digits: random:7"
+        raise InvalidRequest(Fault("encoder", fault))
 
 
 def _load(spec: str) -> Encoder:

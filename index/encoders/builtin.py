@@ -96,17 +96,17 @@ class BuiltinEncoder:
     def tokens(self, text: str) -> list[str]:
         """Give the pieces the text is read in, without the marks around it."""
         with self._lock:
-            pieces: list[str] = self._tokenizer.encode(self._readable(text)).tokens
+            pieces: list[str] = self._tokenizer.encode(self._beginning(text)).tokens
         return pieces[1:-1]
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         with self._lock:
-            found = self._tokenizer.encode_batch_fast([self._readable(text) for text in texts])
+            found = self._tokenizer.encode_batch_fast([self._beginning(text) for text in texts])
         return [each.ids for each in found]
 
-    def _readable(self, text: str) -> str:
-        """Cut what cannot be read anyway, and replace halves of surrogate pairs."""
-        return text[: self.max_tokens * PIECE_CHARACTERS].encode(errors="replace").decode()
+    def _beginning(self, text: str) -> str:
+        """Cut what is not read anyway."""
+        return text[: self.max_tokens * PIECE_CHARACTERS]
 
     def _run(self, ids: list[list[int]]) -> NDArray[np.float32]:
         lengths = np.array([len(each) for each in ids])

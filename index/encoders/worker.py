@@ -88,7 +88,7 @@ class EncoderWorker:
     def tokens(self, text: str) -> list[str]:
         """Give the pieces the text is read in."""
         with self._model_lock:
-            return self._encoder.tokens(text)
+            return self._encoder.tokens(_readable(text))
 
     def encode(
         self,
@@ -149,7 +149,7 @@ class EncoderWorker:
         return np.array([known[text] for text in texts]).reshape(-1, self.dimension)
 
     def _submit(self, priority: int, texts: Sequence[str], kind: Kind) -> _Job:
-        job = _Job(priority, next(self._numbers), texts, kind)
+        job = _Job(priority, next(self._numbers), [_readable(text) for text in texts], kind)
         with self._closing:
             self._check_open()
             self._jobs.put(job)
@@ -223,6 +223,11 @@ class EncoderWorker:
             jobs.append(job)
             count += len(job.texts)
         return jobs
+
+
+def _readable(text: str) -> str:
+    """Put a question mark for each half of a surrogate pair, which no encoder can read."""
+    return text.encode(errors="replace").decode()
 
 
 def _alike(texts: Sequence[str], most: int, characters: int) -> list[list[int]]:
