@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
+import shutil
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from index import SoftDict, open_encoder
+from index import SoftDict, encoders, open_encoder
 from index.encoders import EncoderWorker
 from index.encoders.teaching import TUTORIAL, CircleEncoder, RandomEncoder
 from index.errors import EncoderMismatch, EncoderUnavailable, InvalidRequest
@@ -218,6 +221,44 @@ def test_an_unknown_encoder_is_refused_by_name(spec):
 def test_a_model_that_is_not_there_is_unavailable(tmp_path):
     with pytest.raises(EncoderUnavailable, match="there is no folder"):
         open_encoder(f"st:{tmp_path}/no-such-model")
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:100_000])
+
+
+def garbage(path: Path) -> None:
+    path.write_text("version https://git-lfs.github.com/spec/v1\n")
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, cut, garbage])
+@pytest.mark.parametrize("name", ["model.safetensors", "body.onnx", "tokenizer.json"])
+def test_a_built_in_encoder_that_is_not_whole_is_unavailable(tmp_path, monkeypatch, name, harm):
+    for path in encoders.BUILTIN.iterdir():
+        if path.is_file() and path.name != name:
+            (tmp_path / path.name).symlink_to(path)
+    shutil.copy(encoders.BUILTIN / name, tmp_path)
+    harm(tmp_path / name)
+    monkeypatch.setattr(encoders, "BUILTIN", tmp_path)
+    monkeypatch.setattr(encoders, "_open", {})
+
+    with pytest.raises(EncoderUnavailable, match="copy data/encoder anew") as refused:
+        open_encoder("builtin")
+
+    assert str(tmp_path) in str(refused.value)
+    assert harm is not Path.unlink or f"lacks {name}" in str(refused.value)
+
+
+@pytest.mark.parametrize("card", ["", "[]", "{}", '{"sha256": 5}'])
+def test_a_built_in_encoder_whose_card_cannot_be_read_is_unavailable(tmp_path, monkeypatch, card):
+    shutil.copytree(encoders.BUILTIN, tmp_path, dirs_exist_ok=True, copy_function=os.symlink)
+    (tmp_path / "softdict.json").unlink()
+    (tmp_path / "softdict.json").write_text(card)
+    monkeypatch.setattr(encoders, "BUILTIN", tmp_path)
+    monkeypatch.setattr(encoders, "_open", {})
+
+    with pytest.raises(EncoderUnavailable, match="copy data/encoder anew"):
+        open_encoder("builtin")
 
 
 def test_one_encoder_per_name_and_process():

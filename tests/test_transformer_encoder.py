@@ -13,8 +13,9 @@ import torch
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel
 
-from index.encoders import EncoderWorker
+from index.encoders import EncoderWorker, open_encoder
 from index.encoders.transformer import TransformerEncoder, _version
+from index.errors import EncoderUnavailable
 from training import student, vocabulary
 
 SHIPPED = Path("data/encoder/tokenizer.json")
@@ -63,6 +64,16 @@ def test_half_a_surrogate_pair_is_read_here_as_anywhere(model: Path) -> None:
     assert np.allclose(worker.encode_query("perro \ud83d"), worker.encode_query("perro ?"))
     assert worker.tokens("perro \ud83d") == worker.tokens("perro ?")
     worker.close()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "1_Pooling/config.json"])
+def test_a_folder_with_a_broken_file_is_unavailable(model: Path, name: str) -> None:
+    (model / name).write_text("version https://git-lfs.github.com/spec/v1\n")
+
+    with pytest.raises(EncoderUnavailable, match="cannot be loaded") as refused:
+        open_encoder(f"st:{model}")
+
+    assert str(model) in str(refused.value)
 
 
 def written(name: str) -> Callable[[Path], object]:

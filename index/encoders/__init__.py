@@ -23,6 +23,7 @@ __all__ = ["Encoder", "EncoderWorker", "Kind", "Rows", "check_spec", "open_encod
 
 SEED_DIGITS = 100  # int() refuses 4,300
 BUILTIN: Final = Path(__file__).resolve().parents[2] / "data" / "encoder"
+NEEDED: Final = ("model.safetensors", "body.onnx", "tokenizer.json", "softdict.json")
 
 _open: dict[str, EncoderWorker] = {}
 _opening = threading.Lock()
@@ -81,13 +82,24 @@ def _load(spec: str) -> Encoder:
 
 def _load_builtin() -> Encoder:
     """Run the built-in weights on ONNX Runtime, or on torch where that is missing."""
-    if not (BUILTIN / "model.safetensors").is_file():
-        raise EncoderUnavailable(f"the built-in encoder is missing: {BUILTIN} holds no weights")
+    helps = "copy data/encoder anew, with all its files"
+    if lacking := [name for name in NEEDED if not (BUILTIN / name).is_file()]:
+        raise EncoderUnavailable(
+            f"the built-in encoder is not whole: {BUILTIN} lacks {', '.join(lacking)}; {helps}"
+        )
     from index.encoders.builtin import BuiltinEncoder
 
     try:
-        return BuiltinEncoder(BUILTIN)
-    except ImportError:
-        from index.encoders.transformer import TransformerEncoder
+        try:
+            return BuiltinEncoder(BUILTIN)
+        except ImportError:
+            from index.encoders.transformer import TransformerEncoder
 
-        return TransformerEncoder.builtin(BUILTIN)
+            return TransformerEncoder.builtin(BUILTIN)
+    except EncoderUnavailable:
+        raise
+    except Exception as fault:  # each library that reads one of the files has errors of its own
+        raise EncoderUnavailable(
+            f"the built-in encoder in {BUILTIN} cannot be read; {helps} "
+            f"({type(fault).__name__}: {fault})"
+        ) from fault

@@ -70,7 +70,7 @@ def _open(name: str) -> Any:
     try:
         # Half precision is a hundred times slower on processors without instructions for it.
         return SentenceTransformer(name, device="cpu").float()
-    except (OSError, ValueError) as fault:
+    except Exception as fault:  # a broken file gives errors of the library that reads it
         raise EncoderUnavailable(
             f"the model {name!r} cannot be loaded: it is neither a folder with a "
             f"sentence-transformers model nor reachable on the model hub ({fault})"
