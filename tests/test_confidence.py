@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from index import SoftDict
+from index import SoftDict, open_encoder
 from index.confidence import confidence
 
 CALIBRATION = {"intercept": -6.0, "top": 12.0, "log_keys": -0.5}
@@ -17,6 +17,22 @@ def test_it_is_the_logistic_regression_of_the_card():
 
     logit = -6.0 + 12.0 * 0.7 - 0.5 * math.log(3)
     assert made == pytest.approx(1 / (1 + math.exp(-logit)), rel=1e-6)
+
+
+@pytest.mark.parametrize("keys", [4096, 4097, 100_000, 1_000_000])
+def test_beyond_the_keys_it_was_fitted_on_it_is_that_of_the_greatest_number(keys):
+    fitted = {**CALIBRATION, "most_keys": 4096}
+    logit = -6.0 + 12.0 * 0.7 - 0.5 * math.log(4096)
+
+    assert confidence(0.7, keys, fitted) == pytest.approx(1 / (1 + math.exp(-logit)), rel=1e-6)
+    assert confidence(0.7, 4095, fitted) == confidence(0.7, 4095, CALIBRATION)
+
+
+def test_a_question_that_is_a_key_is_held_more_likely_than_not_among_any_number():
+    shipped = open_encoder("builtin").calibration
+
+    for keys in (1, 4096, 100_000, 100_000_000):
+        assert confidence(1.0, keys, shipped) > 0.9
 
 
 def test_without_a_key_nothing_is_held_and_without_a_calibration_nothing_is_said():

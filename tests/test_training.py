@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel
 
-from training import corpus, evaluate, prepare, student, vocabulary
+from training import calibrate, corpus, evaluate, prepare, student, vocabulary
 from training.teach import taught, teach
 from training.train import disagreement, strip_accents, typo
 
@@ -130,6 +130,12 @@ def test_the_tokenizer_that_ships_reads_as_training_does() -> None:
     made = student.part_symbols(student.keep_accents(Tokenizer.from_file(str(SHIPPED))))
 
     assert made.to_str() == shipped.to_str()
+
+
+def test_the_confidence_that_ships_says_how_many_keys_it_was_fitted_on() -> None:
+    card = json.loads(SHIPPED.with_name("softdict.json").read_text(encoding="utf-8"))
+
+    assert card["confidence"]["most_keys"] == calibrate.MOST_KEYS
 
 
 def test_a_symbol_that_is_no_piece_loses_no_word_in_any_vocabulary() -> None:

@@ -34,7 +34,7 @@ class Card:
     dimension: int
     max_tokens: int
     temperature: float  # τ, in units of cosine
-    calibration: Mapping[str, float] | None  # coefficients of the confidence
+    calibration: Mapping[str, float] | None  # coefficients of the confidence, and most_keys
 
 
 def read_card(folder: Path) -> Card:
