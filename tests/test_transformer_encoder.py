@@ -58,6 +58,16 @@ def test_prompts_that_a_model_is_given_make_it_another(model: Path) -> None:
     assert np.abs(old[0] - old[1]).max() > 0.01
 
 
+@pytest.mark.parametrize("name", ["document", "passage", "corpus"])
+def test_keys_are_read_under_the_prompt_for_them_by_any_of_its_names(
+    model: Path, name: str
+) -> None:
+    bare = TransformerEncoder(str(model)).encode(["passage: perro"])
+    add_prompts(model, query="query: ", **{name: "passage: "})
+
+    assert np.allclose(TransformerEncoder(str(model)).encode(["perro"]), bare, atol=1e-6)
+
+
 def test_half_a_surrogate_pair_is_read_here_as_anywhere(model: Path) -> None:
     worker = EncoderWorker(TransformerEncoder(str(model)))
 

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ class TransformerEncoder:
 
     def __init__(self, name: str) -> None:
         self._model = _open(name)
+        # The library looks for these names too, but finds an empty "document" of its own first.
+        names = ("document", "passage", "corpus")
+        self._passage = next((name for name in names if self._model.prompts.get(name)), None)
         self.dimension = int(self._model.encode(["a"]).shape[1])
         self.identity = f"st:{name}@{_version(name)}"
 
@@ -47,7 +51,10 @@ class TransformerEncoder:
         """Give the (n, d) unit rows of n texts, under the prompt for their kind."""
         if not texts:
             return np.empty((0, self.dimension), np.float32)
-        encode = self._model.encode_query if kind == "query" else self._model.encode_document
+        if kind == "query":
+            encode = self._model.encode_query
+        else:
+            encode = partial(self._model.encode_document, prompt_name=self._passage)
         rows = encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
         return np.asarray(rows, dtype=np.float32)
 
