@@ -339,10 +339,43 @@ class Snapshot:
         for number, rows in gone.items():
             alive = blocks[number].alive.copy()
             alive[rows] = False
+            for column, array, table in zip(
+                self.columns, blocks[number].columns, self.labels, strict=True
+            ):
+                if column.type in ("category", "text"):
+                    table.let_go(array[rows].tolist())
             block = replace(blocks[number], alive=alive)
             sparse = 2 * np.count_nonzero(alive) < len(block)
             blocks[number] = compacted(block) if sparse else block
         return Snapshot(self.columns, self.labels, [b for b in blocks if len(b)])
+
+    def tidied(self) -> Snapshot:
+        """Number labels anew where entries have less than half of what a table holds.
+
+        Tables are looked through as they double, so a write pays for a look at what it added.
+        """
+        tables, blocks = list(self.labels), list(self.blocks)
+        for at, table in enumerate(self.labels):
+            if not table.is_loose(self.rows):
+                continue
+            held = np.zeros(len(table.labels) + 1, bool)  # the last stands for what is missing
+            for block in blocks:
+                held[block.columns[at][block.alive]] = True
+            used = np.flatnonzero(held[:-1])
+            labels = [table.labels[code] for code in used]
+            table.used = sum(map(len, labels))
+            if not table.is_loose(self.rows):
+                continue
+            tables[at] = LabelTable(labels)
+            # Deleted rows let go of theirs too, and take one that stays, so as not to be gaps.
+            codes = np.full(len(held), len(used) - 1, np.int32)
+            codes[used] = np.arange(len(used))
+            codes[-1] = -1
+            for number, block in enumerate(blocks):
+                columns = list(block.columns)
+                columns[at] = codes[columns[at]]
+                blocks[number] = replace(block, columns=tuple(columns))
+        return self if tables == list(self.labels) else Snapshot(self.columns, tables, blocks)
 
 
 Joined = TypeVar("Joined", bound=NDArray[Any])

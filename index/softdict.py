@@ -849,7 +849,8 @@ class SoftDict(MutableMapping[str, Any]):
         store, dataset = self._store, self.id
         if refit or due(store.record(dataset), len(after)):
             store.set_fit(dataset, *fit_snapshot(after, store.record(dataset)))
-        store.after_commit(lambda: self._publish(store.record(dataset), after))
+        shown = after.tidied()
+        store.after_commit(lambda: self._publish(store.record(dataset), shown))
 
     def _publish(self, record: Record, snapshot: Snapshot) -> None:
         self._loaded = Moment(record, snapshot)

@@ -26,17 +26,29 @@ LEVEL = 0.9  # share of the weight inside a number's interval
 PIECE = 2**13  # components worked on at a time
 SLACK = 1 - 1e-9  # 0.2 + 0.4 + 0.3 of 1 must reach 0.9 in binary too
 RUN = 2**10  # numbers in a run of equal or neighbouring ones
+SPARE = 2**20  # characters of labels that no entry has any more, and may stay
 
 
 class LabelTable:
     """Distinct labels, numbered in order of appearance.
 
-    It only grows, so a reader's codes stay valid while a writer adds labels.
+    It only grows, so a reader's codes stay valid while a writer adds labels. Those that no entry
+    has any more go as a snapshot takes another table (``Snapshot.tidied``).
     """
 
     def __init__(self, labels: Iterable[str] = ()) -> None:
         self.labels: list[str] = list(labels)
         self._codes: dict[str, int] = {label: code for code, label in enumerate(self.labels)}
+        self.characters = sum(map(len, self.labels))
+        self.used = self.characters  # of labels that entries have, when last looked through
+
+    def is_loose(self, rows: int) -> bool:
+        """Tell whether so many rows may have less than half of what the table holds."""
+        return len(self.labels) > 2 * rows or self.characters > 2 * self.used + SPARE
+
+    def let_go(self, codes: Iterable[int]) -> None:
+        """Note that rows have these labels no more; others still may."""
+        self.used -= sum(len(self.labels[code]) for code in codes if code >= 0)
 
     def find(self, label: str) -> int | None:
         """Return the label's code, if it has one (readers too)."""
@@ -49,6 +61,7 @@ class LabelTable:
             code = len(self.labels)
             self.labels.append(label)
             self._codes[label] = code
+            self.characters += len(label)
         return code
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import random
 import re
+import tracemalloc
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-from index import Catalog, Column, LoadOptions
+from index import Catalog, Column, LoadOptions, SoftDict
+from index.answers import LabelBlend
 from index.errors import NotEnoughMemory
 from index.memory import available_memory, check_fits
 
 GIB, GB = 2**30, 10**9
 NUMBER = (Column("value", "number"),)
+MANY = "v" * 200_000
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -144,3 +149,75 @@ def test_where_there_is_no_proc_half_of_what_is_built_in_is_free(tmp_path: Path)
     free = available_memory(tmp_path)
 
     assert free is not None and free > 2**26
+
+
+@pytest.mark.parametrize("work", ["put", "put and delete", "update of half", "delete"])
+def test_texts_that_no_entry_has_any_more_are_let_go(work: str) -> None:
+    d = SoftDict(encoder="random", temperature=0.1)
+    d.update({f"key {number}": f"text {number}" for number in range(60)})
+    model = dict(d)
+    half = list(model)[:30]
+    if work == "delete":
+        d["large"] = MANY * 40
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        if work == "delete":
+            del d["large"]
+        for turn in range(120 if work != "delete" else 0):
+            if work == "update of half":
+                model |= {key: f"{turn} {key} {MANY[:7000]}" for key in half}
+                d.update(model)
+            else:
+                d["key 7" if work == "put" else "new"] = f"{turn} {MANY}"
+            if work == "put and delete":
+                del d["new"]
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    held = sum(len(label) for label in d._snapshot.labels[0].labels)
+
+    assert after - before < 6e6  # a fourth of what was written
+    assert held < 4e6
+    assert dict(d) == model | ({"key 7": f"119 {MANY}"} if work == "put" else {})
+
+
+def test_labels_numbered_anew_answer_as_before() -> None:
+    draw = random.Random(7)
+    columns = (Column("kind", "category"), Column("note", "text"))
+    d = SoftDict(columns=columns, encoder="random", temperature=0.1)
+    model: dict[str, dict[str, str | None]] = {}
+    kept = []  # what a reader took at some moment, and what it held then
+    for turn in range(300):
+        key = f"key {draw.randrange(8)}"
+        if key in model and turn % 3 == 0:
+            del d[key], model[key]
+        else:
+            kind, note = (
+                draw.choice(["a", "b", "c", None]),
+                draw.choice([f"note {turn}", "x", None]),
+            )
+            d[key] = model[key] = {"kind": kind, "note": note}
+        kept.append((d._snapshot, dict(model)))
+
+        assert dict(d) == model
+        assert all(len(t.labels) <= 2 * d._snapshot.rows for t in d._snapshot.labels)
+        answer = d.search("key 3", where='kind = "a" or note = "x"')
+        allowed = {k for k, v in model.items() if v["kind"] == "a" or v["note"] == "x"}
+        assert {match.key for match in answer.matches} == allowed
+        answer = d.search("key 3")
+        for column in ("kind", "note"):
+            masses: dict[str, float] = defaultdict(float)
+            for match in answer.matches:
+                if (label := model[match.key][column]) is not None:
+                    masses[label] += match.weight
+            blend = answer.blend[column]
+            assert (blend is None) == (not masses)
+            if blend is not None:
+                assert isinstance(blend, LabelBlend)
+                total = sum(masses.values())
+                expected = {label: mass / total for label, mass in masses.items()}
+                assert dict(blend.distribution) == pytest.approx(expected, rel=1e-3)
+    for snapshot, held in kept:
+        found = {snapshot.key(place): snapshot.values(place) for place in snapshot.places()}
+        assert found == {key: (value["kind"], value["note"]) for key, value in held.items()}
