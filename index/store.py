@@ -9,6 +9,7 @@ the kernel lets go of when the process ends, however it ends.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 import time
@@ -185,17 +186,21 @@ class Store:
             if self.home is None or not self.exists(self.home):
                 raise StoreCorrupt(f"there is no store in {self.home}: load something first")
             target = f"{(self.home / FILE).resolve().as_uri()}?mode=ro"
-        connection = sqlite3.connect(
-            target, uri=self.read_only, check_same_thread=False, isolation_level=None, timeout=30
-        )
         try:
-            _prepare(connection, read_only=self.read_only)
+            connection = sqlite3.connect(
+                target,
+                uri=self.read_only,
+                check_same_thread=False,
+                isolation_level=None,
+                timeout=30,
+            )
+            try:
+                _prepare(connection, read_only=self.read_only)
+            except BaseException:
+                connection.close()
+                raise
         except sqlite3.DatabaseError as fault:
-            connection.close()
-            raise StoreCorrupt(f"{target} is not a database this version reads: {fault}") from fault
-        except BaseException:
-            connection.close()
-            raise
+            raise _unopened(self.home or Path(target), fault) from fault
         return connection
 
     # Reading
@@ -498,12 +503,33 @@ def _hold(home: Path) -> FileLock:
     return lock
 
 
+def _unopened(home: Path, fault: sqlite3.DatabaseError) -> StoreCorrupt:
+    """Say why a database could not be opened.
+
+    One that another process may write is never opened as ``immutable``, which would need no file
+    beside it: SQLite would then see neither that process's locks nor its log.
+    """
+    file = home / FILE
+    barred = getattr(fault, "sqlite_errorcode", 0) & 0xFF in (
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+    )
+    if barred and os.access(file, os.R_OK) and file.is_file() and not os.access(home, os.W_OK):
+        return StoreCorrupt(
+            f"{file} can only be read by who may write to its folder, for SQLite keeps files "
+            "beside a database that is read: grant that, or read a copy of the folder"
+        )
+    return StoreCorrupt(f"{file} is not a database this version reads: {fault}")
+
+
 def _prepare(connection: sqlite3.Connection, *, read_only: bool) -> None:
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA foreign_keys = ON")
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if read_only and not tables:  # whoever began it was killed at once
+        raise StoreCorrupt("the database is still empty: load something first")
     known = {SCHEMA_VERSION} if read_only else {*MIGRATIONS, SCHEMA_VERSION}
     if tables and not (application == APPLICATION and version in known):
         raise StoreCorrupt(

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import closing
@@ -298,6 +299,62 @@ def test_a_stranger_s_file_is_refused(tmp_path):
         for _ in range(2):  # refused again: the lock was let go
             with pytest.raises(StoreCorrupt):
                 Catalog.open(tmp_path / folder)
+
+
+@pytest.mark.parametrize("killed", ["before it wrote", "before the tables"])
+def test_a_store_whose_making_was_cut_short_reads_as_empty_and_can_be_written(tmp_path, killed):
+    (tmp_path / "softdict.db").touch()
+    if killed == "before the tables":
+        with closing(sqlite3.connect(tmp_path / "softdict.db")) as begun:
+            begun.execute("PRAGMA journal_mode = WAL")
+        assert (tmp_path / "softdict.db").stat().st_size > 0
+
+    with pytest.raises(StoreCorrupt, match="still empty: load something first"):
+        Catalog.open(tmp_path, read_only=True)
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d["a"] = 1
+        assert dict(d) == {"a": 1}
+
+
+def test_a_folder_in_the_database_s_place_is_refused(tmp_path):
+    (tmp_path / "softdict.db").mkdir()
+
+    for _ in range(2):  # refused again: the lock was let go
+        with pytest.raises(StoreCorrupt, match=r"softdict\.db is not a database"):
+            Catalog.open(tmp_path)
+    with pytest.raises(StoreCorrupt, match="there is no store"):
+        Catalog.open(tmp_path, read_only=True)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_reader_who_may_not_write_to_the_folder_is_told_so(killed):
+    with tempfile.TemporaryDirectory() as home, closing(SoftDict.open(home, encoder="random")) as d:
+        d["a"] = 1
+        log = Path(home, "softdict.db-wal").read_bytes()
+        d.close()
+        if killed:
+            Path(home, "softdict.db-wal").write_bytes(log)
+        os.chmod(home, 0o555)
+        with python(
+            "import os, sys\n"
+            "from index import Catalog\n"
+            "from index.errors import StoreCorrupt\n"
+            "if os.getuid() == 0:\n"  # who may write anywhere
+            "    os.setgroups([])\n"
+            "    os.setgid(65534)\n"
+            "    os.setuid(65534)\n"
+            "try:\n"
+            "    Catalog.open(sys.argv[1], read_only=True)\n"
+            "except StoreCorrupt as fault:\n"
+            "    print(fault)\n",
+            home,
+        ) as reader:
+            said, _ = reader.communicate()
+        os.chmod(home, 0o755)
+
+        assert f"{home}/softdict.db can only be read by who may write to its folder" in said
+        with Catalog.open(home, read_only=True) as catalog:
+            assert dict(catalog["dictionary"]) == {"a": 1}
 
 
 def test_datasets_of_one_folder(tmp_path):
