@@ -13,7 +13,7 @@ SoftDictError
 ├── EncoderUnavailable        an encoder that cannot be opened here
 ├── EncoderMismatch           the dataset's vectors came from another encoder
 ├── StoreLocked               somebody else has the folder open for writing
-├── DiskFull                  no room for a change; nothing of it was kept
+├── DiskFull                  the disk takes no more; nothing of the change was kept
 ├── ReadOnlyStore             this process opened the folder for reading only
 └── StoreCorrupt              the folder holds something this version cannot read
 """
@@ -151,13 +151,18 @@ class StoreLocked(SoftDictError):
 
 
 class DiskFull(SoftDictError):
-    """The disk has no room for a change. Nothing of it was kept."""
+    """The disk takes no more. Nothing of the change was kept.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    Where the system is not ``sure`` that it is full, it may be a quota, a limit on the size of a
+    file, or a disk that fails.
+    """
+
+    def __init__(self, folder: Path, *, sure: bool = True) -> None:
+        self.folder, self.sure = folder, sure
+        refused = "refused a write: it is full, a quota or a limit is reached, or it fails"
         super().__init__(
-            f"the disk that holds {folder} is full, and nothing of this was kept; "
-            "make room there, and try again"
+            f"the disk that holds {folder} {'is full' if sure else refused}; nothing of this was "
+            "kept; make room there, and try again"
         )
 
 

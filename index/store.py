@@ -28,6 +28,7 @@ from index.errors import (
     DatasetExists,
     DiskFull,
     ReadOnlyStore,
+    SoftDictError,
     StoreCorrupt,
     StoreLocked,
     UnknownDataset,
@@ -313,8 +314,8 @@ class Store:
             except BaseException as fault:
                 self._afterwards.clear()
                 self._roll_back()
-                if getattr(fault, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL and self.home:
-                    raise DiskFull(self.home) from fault
+                if self.home and (full := _full(self.home, fault)):
+                    raise full from fault
                 raise
             actions, self._afterwards = self._afterwards, []  # they hold on to what they show
             for action in actions:
@@ -503,7 +504,18 @@ def _hold(home: Path) -> FileLock:
     return lock
 
 
-def _unopened(home: Path, fault: sqlite3.DatabaseError) -> StoreCorrupt:
+def _full(home: Path, fault: BaseException) -> DiskFull | None:
+    """Give what a fault says of a disk that takes no more.
+
+    SQLite tells a full one; a quota, or a limit on a file's size, looks like a disk that fails.
+    """
+    code = getattr(fault, "sqlite_errorcode", None)
+    sure = code == sqlite3.SQLITE_FULL
+    refused = code in (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
+    return DiskFull(home, sure=sure) if sure or refused else None
+
+
+def _unopened(home: Path, fault: sqlite3.DatabaseError) -> SoftDictError:
     """Say why a database could not be opened.
 
     One that another process may write is never opened as ``immutable``, which would need no file
@@ -519,7 +531,9 @@ def _unopened(home: Path, fault: sqlite3.DatabaseError) -> StoreCorrupt:
             f"{file} can only be read by who may write to its folder, for SQLite keeps files "
             "beside a database that is read: grant that, or read a copy of the folder"
         )
-    return StoreCorrupt(f"{file} is not a database this version reads: {fault}")
+    return _full(home, fault) or StoreCorrupt(
+        f"{file} is not a database this version reads: {fault}"
+    )
 
 
 def _prepare(connection: sqlite3.Connection, *, read_only: bool) -> None:

@@ -82,7 +82,7 @@ TABLE = (
         index_errors.EncoderMismatch, 409, "encoder-mismatch", "Written by another encoder"
     ),
     ProblemType(index_errors.StoreLocked, 503, "store-locked", "The store is in use", 5),
-    ProblemType(index_errors.DiskFull, 507, "disk-full", "The disk is full"),
+    ProblemType(index_errors.DiskFull, 507, "disk-full", "The disk takes no more"),
     ProblemType(index_errors.ReadOnlyStore, 403, "read-only-store", "The store is read-only"),
     ProblemType(index_errors.StoreCorrupt, 500, "store-corrupt", "The store cannot be read"),
     ProblemType(errors.MalformedRequest, 400, "malformed-request", "The request cannot be read"),

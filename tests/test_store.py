@@ -181,6 +181,29 @@ def test_a_full_disk_is_said_and_leaves_everything_as_it_was(tmp_path):
         assert (dict(catalog["t"]), len(catalog["new"])) == ({"a": 1}, 500)
 
 
+def test_a_disk_that_refuses_a_write_is_said_and_keeps_what_was_acknowledged(tmp_path):
+    with python(
+        "import resource, sys\n"
+        "from index import SoftDict\n"
+        "from index.errors import DiskFull\n"
+        "d = SoftDict.open(sys.argv[1], encoder='random')\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6))\n"
+        "try:\n"
+        "    for number in range(1000):\n"
+        "        d[f'key {number}'] = 'x' * 10_000\n"
+        "except DiskFull as fault:\n"
+        "    print(len(d), fault)\n",
+        tmp_path,
+    ) as writer:
+        said, _ = writer.communicate()
+
+    acknowledged, _, words = said.partition(" ")
+    assert f"the disk that holds {tmp_path} refused a write" in words
+    with SoftDict.open(tmp_path) as d:
+        assert dict(d) == {f"key {number}": "x" * 10_000 for number in range(int(acknowledged))}
+        assert int(acknowledged) > 10
+
+
 def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path):
     with SoftDict.open(tmp_path, encoder="random") as d:
         d["a"] = 1
