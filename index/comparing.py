@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 
 from index.answering import blend_all, weights_of
 from index.answers import Answer, Comparison, ExactAnswer, ManualAnswer, Value
@@ -29,7 +30,7 @@ def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) 
     faults += [
         Fault(f"weights.{key}", f"write a number from 0 to {LARGEST:.0e}")
         for key, weight in given.items()
-        if isinstance(weight, bool) or not 0 <= weight <= LARGEST
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= weight <= LARGEST
     ]
     if not faults and not sum(given.values()) > 0:
         faults = [Fault("weights", "give at least one key a weight above zero")]

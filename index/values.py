@@ -72,9 +72,12 @@ def check_columns(columns: Sequence[Column]) -> None:
         for name in repeated_names(column.name for column in columns)
     ]
     for column in columns:
-        if not column.name.strip():
+        if not isinstance(column.name, str):
+            message = f"a column's name is text, and {column.name!r} is none"
+            faults.append(Fault("columns", message))
+        elif not column.name.strip():
             faults.append(Fault("columns", "a column needs a name"))
-        if not is_text(column.name):
+        elif not is_text(column.name):
             message = f"{column.name!r} holds half a surrogate pair, which is no character"
             faults.append(Fault("columns", message))
         if column.type not in ("number", "vector", "category", "text"):

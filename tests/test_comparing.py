@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 import pytest
 
@@ -38,7 +39,9 @@ def test_the_tutorial_by_hand():
     assert [fault.where for fault in refused.value.faults] == ["weights.nadie", "weights.perro"]
 
 
-@pytest.mark.parametrize("weight", [1e308, 10**400, float("inf"), float("nan"), True])
+@pytest.mark.parametrize(
+    "weight", [1e308, 10**400, float("inf"), float("nan"), True, "1", None, 1j, [1], Decimal(1)]
+)
 def test_a_weight_that_cannot_be_shared_out_is_refused(weight):
     d = SoftDict({"a": 1, "b": 2}, encoder="random")
 

@@ -23,6 +23,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from index import SoftDict
 from index.answers import Column, Progress, Value
 from index.errors import (
     BadRow,
@@ -695,6 +696,7 @@ def test_a_value_is_cast_to_its_column(value: object, column: Column, expected: 
         (float("nan"), NUMBER, "nan is not a finite number"),
         (float("-inf"), NUMBER, "-inf is not a finite number"),
         (decimal.Decimal("NaN"), NUMBER, "nan is not a finite number"),
+        (decimal.Decimal("sNaN"), NUMBER, "nan is not a finite number"),
         (1.1e150, NUMBER, "1.1e+150 is beyond ±1e+150"),
         ([0, -1e200], PAIR, "-1e+200 is beyond ±1e+150"),
         (10**400, NUMBER, "an integer beyond ±2^53 is not exact"),
@@ -710,6 +712,7 @@ def test_a_value_is_cast_to_its_column(value: object, column: Column, expected: 
         (["a"], TEXT, "is a list, not a label or text"),
         (b"a", TEXT, "is binary, not a label or text"),
         (float("nan"), TEXT, "nan is a number, not a label or text"),
+        (decimal.Decimal("sNaN"), TEXT, "sNaN is a Decimal, not a label or text"),
         ("\ud800", TEXT, "half a surrogate pair"),
     ],
 )
@@ -775,6 +778,12 @@ def test_a_bad_row_is_never_the_first_appearance_of_its_key() -> None:
     assert load(content, columns={"v": "number"}, on_error="skip", duplicates="first") == [
         ("a", (1,))
     ]
+
+
+def test_an_integer_that_python_does_not_spell_is_a_wrong_value_and_no_surprise() -> None:
+    assert [column.type for column in infer_columns([{"v": 10**5000}, {"v": 1}])] == ["text"]
+    with pytest.raises(WrongValue, match="an integer of so many digits"):
+        SoftDict({"a": 10**5000, "b": 1}, encoder="random")
 
 
 @given(

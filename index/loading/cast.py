@@ -128,7 +128,9 @@ def is_numbers(items: object) -> TypeGuard[Sequence[object]]:
 
 def _number(value: object, column: Column) -> float | int:
     if isinstance(value, Decimal):
-        value = int(value) if value.is_finite() and value == value.to_integral() else float(value)
+        whole = value.is_finite() and value == value.to_integral()
+        # A signaling NaN makes no float.
+        value = int(value) if whole else math.nan if value.is_nan() else float(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise WrongValue(column.name, f"{_shown(value)} is {_kind(value)}, not a number")
     if isinstance(value, Integral):
@@ -165,10 +167,17 @@ def _label(value: object, column: Column) -> str:
     if isinstance(value, Decimal) and value.is_finite():
         return str(value)
     if isinstance(value, Integral):
-        return str(int(value))
+        return _numeral(int(value), column)
     if isinstance(value, Real) and math.isfinite(value):
         return repr(float(value))
     raise WrongValue(column.name, f"{_shown(value)} is {_kind(value)}, not a label or text")
+
+
+def _numeral(value: int, column: Column) -> str:
+    try:
+        return str(value)
+    except ValueError as fault:  # Python spells no more than some thousand digits
+        raise WrongValue(column.name, "an integer of so many digits is no label") from fault
 
 
 def _shown(value: object) -> str:

@@ -58,7 +58,11 @@ class Profile:
         kind = self.spelling(cell) if textual else self._kind(cell)
         self.kinds[kind] += 1
         if self._distinct is not None and kind not in ("missing", "mark", "vector", "other"):
-            label = cell if isinstance(cell, str) else str(cell)
+            try:
+                label = cell if isinstance(cell, str) else str(cell)
+            except ValueError:  # more digits than Python spells: the cast will refuse it
+                self._distinct = None
+                return
             self._distinct.add(label)
             self.longest = max(self.longest, len(label))
             if len(self._distinct) > MOST_CATEGORIES or self.longest > LONGEST_CATEGORY:
