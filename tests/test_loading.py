@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from index import SoftDict
@@ -747,6 +748,18 @@ def test_repeated_keys_become_one_entry_at_their_first_place(
     with read_table(REPEATED.encode(), LoadOptions(duplicates=policy)) as table:
         assert (table.rows, table.entries, table.duplicates) == (6, 3, 3)
         assert list(table) == list(table) == expected
+
+
+@given(st.lists(st.floats(-1e150, 1e150), min_size=2))
+@example([0.1, 0.1, 0.1])
+@example([1e16, 1.0, -1e16])
+def test_a_mean_is_the_exact_one_rounded_once(numbers: list[float]) -> None:
+    exact = float(sum(map(Fraction, numbers)) / len(numbers))
+    rows = json.dumps([["a", {"n": x, "v": [x]}] for x in numbers])
+    options = LoadOptions(duplicates="mean", columns={"n": "number", "v": "vector"})
+
+    with read_table(rows.encode(), options) as table:
+        assert list(table) == [("a", (exact, (exact,)))]
 
 
 def test_of_labels_that_are_as_frequent_the_first_wins() -> None:

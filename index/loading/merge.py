@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 
 from index.answers import Column, Value
 
@@ -32,12 +33,15 @@ class Last(Merge):
 
 
 class Mean(Merge):
-    """Means of numbers and vectors, the most frequent label; missing values do not count."""
+    """Means of numbers and vectors, the most frequent label; missing values do not count.
+
+    Sums are exact: the mean of 0.1, 0.1 and 0.1 is 0.1.
+    """
 
     def __init__(self, columns: Sequence[Column]) -> None:
         super().__init__(columns)
         self._counts = [0] * len(columns)
-        self._sums: list[list[float]] = [[] for _ in columns]
+        self._sums: list[list[Fraction]] = [[] for _ in columns]
         self._labels: list[Counter[str]] = [Counter() for _ in columns]
 
     def add(self, values: Values) -> None:
@@ -49,8 +53,8 @@ class Mean(Merge):
                 self._labels[place][value] += 1
                 continue
             parts = value if isinstance(value, tuple) else (value,)
-            sums = self._sums[place] or [0.0] * len(parts)
-            self._sums[place] = [a + b for a, b in zip(sums, parts, strict=True)]
+            sums = self._sums[place] or [Fraction()] * len(parts)
+            self._sums[place] = [a + Fraction(b) for a, b in zip(sums, parts, strict=True)]
 
     def values(self) -> Values:
         return tuple(self._value(place, column) for place, column in enumerate(self._columns))
@@ -61,5 +65,5 @@ class Mean(Merge):
             return None
         if column.type in ("category", "text"):
             return self._labels[place].most_common(1)[0][0]  # of ties the first
-        means = tuple(total / count for total in self._sums[place])
+        means = tuple(float(total / count) for total in self._sums[place])
         return means if column.type == "vector" else means[0]
