@@ -206,7 +206,7 @@ class Catalog(Mapping[str, SoftDict]):
             if dry_run:
                 return load_report(name, table)
             worker = open_encoder(encoder)
-            check_fits(table.entries, worker.dimension, table.columns, table.characters)
+            check_fits(table.entries, worker.dimension, table.columns, table.text_bytes)
             empty = Snapshot.empty(table.columns)
             with Embedding(self._store) as embedding:
                 changes = prepare(

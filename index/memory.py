@@ -19,15 +19,18 @@ from index.snapshot import BLOCK
 # Bytes of one entry beside its vector, its key's characters and its columns: the key's object,
 # its place in the tuple and the dictionary of keys, id, arrival, and the whole table's copies.
 ENTRY = 250
-# A label: a code in two arrays. A text: the object, its place in the list and in the dictionary.
-LABEL, TEXT = 8, 180
+# A label: a code in two arrays, and what fitting τ takes. A text: the object, its place in the list
+# and in the dictionary.
+LABEL, TEXT = 24, 180
+# A cell while its row waits as Python objects: a number, a label or a text, and its place.
+CELL = {"number": 36, "category": 60, "text": 60}
 ALWAYS = 160 * 10**6  # bytes of the encoder's buffers and of fitting τ, as bench/load measured
 SMALL = 2**28  # bytes: a load below this is not worth asking the system
 GB = 10**9
 
 
 def load_memory(
-    entries: int, dimension: int, columns: Sequence[Column], characters: int
+    entries: int, dimension: int, columns: Sequence[Column], text_bytes: int
 ) -> tuple[float, int]:
     """Estimate the bytes of one entry of a load, and those the load holds for a while beside.
 
@@ -38,11 +41,13 @@ def load_memory(
     dimension : int
         Components of a vector.
     columns : sequence of Column
-    characters : int
-        Of all keys and texts together.
+    text_bytes : int
+        Of the characters of all keys and texts together.
     """
-    each = ENTRY + 4 * dimension + 2 * characters / max(entries, 1)
+    each = ENTRY + 4 * dimension + text_bytes / max(entries, 1)
+    row = 600 + 8 * dimension  # a waiting row, and its vector twice
     for column in columns:
+        row += CELL.get(column.type) or 32 * (column.width or 0)
         if column.type == "number":
             each += 24  # held, joined, and in order
         elif column.type == "vector":
@@ -50,15 +55,14 @@ def load_memory(
         else:
             each += LABEL if column.type == "category" else TEXT
     block = min(entries, BLOCK)
-    # A block's rows as Python objects, and its vectors twice.
-    return each, ALWAYS + block * (8 * dimension + 600)
+    return each, ALWAYS + block * row
 
 
 def check_fits(
     entries: int,
     dimension: int,
     columns: Sequence[Column],
-    characters: int,
+    text_bytes: int,
     *,
     available: Callable[[], int | None] | None = None,
 ) -> None:
@@ -69,7 +73,7 @@ def check_fits(
     NotEnoughMemory
         With the bytes it needs, those there are, and what would fit.
     """
-    each, beside = load_memory(entries, dimension, columns, characters)
+    each, beside = load_memory(entries, dimension, columns, text_bytes)
     needed = round(entries * each) + beside
     if needed < SMALL:
         return

@@ -777,7 +777,7 @@ class SoftDict(MutableMapping[str, Any]):
 
     def _check_fits(self, snapshot: Snapshot, table: Table) -> None:
         dimension = self._record.dimension or self.encoder.dimension
-        size = (dimension, table.columns, table.characters)
+        size = (dimension, table.columns, table.text_bytes)
         try:
             check_fits(table.entries, *size)
         except NotEnoughMemory:  # unless most keys are there: finding that out takes a pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import tracemalloc
@@ -13,7 +14,8 @@ import pytest
 from index import Catalog, Column, LoadOptions, SoftDict
 from index.answers import LabelBlend
 from index.errors import NotEnoughMemory
-from index.memory import available_memory, check_fits
+from index.loading import read_table
+from index.memory import available_memory, check_fits, load_memory
 
 GIB, GB = 2**30, 10**9
 NUMBER = (Column("value", "number"),)
@@ -34,6 +36,32 @@ def test_a_million_keys_need_their_vectors_and_about_half_as_much_again() -> Non
     vectors = 10**6 * 384 * 4
     assert 1.1 * vectors < refused.value.needed < 1.6 * vectors
     assert refused.value.available == GB
+
+
+CATEGORIES = tuple(Column(f"c{number}", "category") for number in range(20))
+NUMBERS = tuple(Column(f"c{number}", "number") for number in range(30))
+NOTE = (Column("v", "text"),)
+
+
+@pytest.mark.parametrize(
+    ("columns", "text", "peak"),
+    [
+        (NUMBER, "", 418),
+        (CATEGORIES, "", 651),
+        (NUMBERS, "", 582),
+        (NOTE, "漢字" * 300, 621),
+        (NOTE, "😀" * 600, 738),
+    ],
+    ids=["a number", "20 categories", "30 numbers", "han", "emoji"],
+)
+def test_the_figure_bounds_what_loads_of_90_000_rows_took(
+    columns: tuple[Column, ...], text: str, peak: int
+) -> None:
+    row = json.dumps([{"key": "k12345", "v": text}])
+    with read_table(row.encode(), LoadOptions(key="key", columns={"v": "text"})) as table:
+        each, beside = load_memory(90_000, 384, columns, 90_000 * table.text_bytes)
+
+    assert peak < (90_000 * each + beside) / 1e6 < 1.4 * peak  # MB, as /proc/self/status grew
 
 
 def test_the_rows_it_says_would_fit_do_and_a_few_more_do_not() -> None:
