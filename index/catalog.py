@@ -203,6 +203,7 @@ class Catalog(Mapping[str, SoftDict]):
         with read_table(
             source, options or LoadOptions(), filename=filename, progress=progress
         ) as table:
+            check_columns(table.columns)  # a wanted type may find nothing in the file
             if dry_run:
                 return load_report(name, table)
             worker = open_encoder(encoder)

@@ -82,8 +82,14 @@ def check_columns(columns: Sequence[Column]) -> None:
             faults.append(Fault("columns", message))
         if column.type not in ("number", "vector", "category", "text"):
             faults.append(Fault(f"columns.{column.name}", "write number, vector, category or text"))
-        if (column.type == "vector") != bool(column.width and column.width > 0):
-            faults.append(Fault(f"columns.{column.name}", "a vector, and only it, has a width"))
+        if column.type == "vector" and not (column.width and column.width > 0):
+            message = (
+                "a vector needs a width, and there is no vector to tell it: "
+                "skip the column, or give it another type"
+            )
+            faults.append(Fault(f"columns.{column.name}", message))
+        if column.type != "vector" and column.width is not None:
+            faults.append(Fault(f"columns.{column.name}", "only a vector has a width"))
     if faults:
         raise InvalidRequest(*faults)
 
@@ -105,7 +111,7 @@ def unpack(column: Column, array: Array, row: int, table: LabelTable) -> Value:
     if column.type == "number":
         return _plain(float(array[row]))
     if column.type == "vector":
-        if np.isnan(array[row]).any():
+        if np.isnan(array[row]).all():  # as of no component
             return None
         return tuple(_plain(float(x)) or 0 for x in array[row])
     code = int(array[row])
@@ -120,6 +126,8 @@ def _plain(number: float) -> float | int | None:
 
 def missing(array: Array) -> NDArray[np.bool_]:
     """Tell which rows of a column have no value."""
+    if array.ndim == 2 and not array.shape[1]:  # of a column that was made without a vector
+        return np.ones(len(array), dtype=bool)
     first = array[:, 0] if array.ndim == 2 else array
     return np.asarray(np.isnan(first) if first.dtype.kind == "f" else first < 0)
 
@@ -216,7 +224,7 @@ def weighted_quantiles(
 
 def blend_vectors(values: NDArray[np.float64], weights: NDArray[np.floating]) -> VectorBlend | None:
     """Weighted mean vector, and the root mean squared distance of the vectors to it."""
-    gaps = np.isnan(values[:, 0])
+    gaps = missing(values)
     shares = weights.astype(np.float64, copy=False)
     if gaps.any():
         shares, values = shares[~gaps], values[~gaps]

@@ -18,6 +18,7 @@ from index.values import (
     LabelTable,
     blend_column,
     check_columns,
+    missing,
     order_of,
     pack,
     unpack,
@@ -185,6 +186,15 @@ def test_many_keys_agree_with_plain_loops():
     assert number.interval == tuple(oracle.quantile(shares, known, p) for p in (0.05, 0.95))
     assert vector.mean == pytest.approx((mean, 2 * mean, mean + 1e6), rel=1e-12)
     assert vector.sd == pytest.approx(math.sqrt(6 * square), rel=1e-9)
+
+
+def test_a_vector_column_of_no_width_holds_nothing():
+    column = Column("v", "vector")
+    array = pack(column, [None, None], LabelTable())
+
+    assert missing(array).tolist() == [True, True]
+    assert [unpack(column, array, row, LabelTable()) for row in (0, 1)] == [None, None]
+    assert blend_column(column, array, np.full(2, 0.5, dtype=np.float32), LabelTable()) is None
 
 
 @pytest.mark.parametrize(

@@ -149,9 +149,10 @@ def _vector(value: object, column: Column) -> tuple[float, ...]:
     items = value.tolist() if hasattr(value, "tolist") else value  # a NumPy array
     if not isinstance(items, (list, tuple)):
         raise WrongValue(column.name, f"{_shown(value)} is {_kind(value)}, not a list of numbers")
-    if not items or (column.width is not None and len(items) != column.width):
-        wanted = "at least 1" if column.width is None else column.width
-        raise WrongValue(column.name, f"the vector has {len(items)} numbers, not {wanted}")
+    if column.width is None:  # as in datasets that an earlier version loaded without a vector
+        raise WrongValue(column.name, "the column was made without a vector, and can hold none")
+    if len(items) != column.width:
+        raise WrongValue(column.name, f"the vector has {len(items)} numbers, not {column.width}")
     return tuple(float(_number(item, column)) for item in items)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pyarrow as pa
 import pyarrow.csv
@@ -14,6 +15,8 @@ import pyarrow.parquet
 import pytest
 from werkzeug.test import TestResponse
 
+from index import Catalog
+from index.answers import Column
 from tests.service.checked import CheckedClient
 from tests.service.conftest import COUNTRIES, Make
 
@@ -21,9 +24,9 @@ CSV = "clave;valor\nméxico;7\nalemania;10\n".encode()
 ROWS = [{"key": "méxico", "valor": 7}, {"key": "alemania", "valor": 10}]
 
 
-def parquet() -> bytes:
+def parquet(table: pa.Table) -> bytes:
     written = io.BytesIO()
-    pa.parquet.write_table(pa.Table.from_pylist(ROWS), written)
+    pa.parquet.write_table(table, written)
     return written.getvalue()
 
 
@@ -32,7 +35,7 @@ BODIES = {
     "text/tab-separated-values": b"key\tvalor\nm\xc3\xa9xico\t7\nalemania\t10\n",
     "application/json": json.dumps(ROWS).encode(),
     "application/x-ndjson": "\n".join(json.dumps(row) for row in ROWS).encode(),
-    "application/vnd.apache.parquet": parquet(),
+    "application/vnd.apache.parquet": parquet(pa.Table.from_pylist(ROWS)),
 }
 
 
@@ -270,6 +273,50 @@ def test_what_is_not_json_is_one_fault_among_the_others(make: Make) -> None:
     assert set(faults) == set(wrong)
     assert faults["columns"] == "this is not JSON: Expecting value: line 1 column 1 (char 0)"
     assert faults["attributes"].startswith("this is not JSON: ")
+
+
+NO_VECTOR = {
+    "text/csv": b"key,a,n\nx,,1\ny,,2\n",
+    "application/json": b'[{"key": "x", "a": null, "n": 1}]',
+    "application/vnd.apache.parquet": parquet(
+        pa.table({"key": ["x"], "a": pa.array([None], pa.list_(pa.float64())), "n": [1]})
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NO_VECTOR)
+def test_a_column_of_vectors_without_any_is_refused(make: Make, kind: str) -> None:
+    client = make()
+    table = {"data": NO_VECTOR[kind], "content_type": kind}
+    url = "/datasets?name=p&columns=" + quote('{"a": "vector"}')
+    loaded = client.faults("POST", url, **table)
+    dry = client.faults("POST", url + "&dry_run=1", **table)
+
+    assert list(loaded) == ["columns.a"]
+    assert "skip the column" in loaded["columns.a"]
+    assert dry == loaded
+    assert client.get("/datasets").get_json() == {"datasets": []}
+
+
+def test_a_store_with_a_column_of_vectors_without_any_answers(make: Make, tmp_path: Path) -> None:
+    entries = {"x": {"a": "", "n": 1}, "y": {"a": "", "n": 2}}
+    with Catalog.open(tmp_path / "store-0") as catalog:  # as earlier versions made one
+        dataset = catalog.create("d", encoder="random")
+        dataset.update(entries)
+        dataset.update({key: {"a": None, "n": held["n"]} for key, held in entries.items()})
+        dataset._store.set_columns(dataset.id, [Column("a", "vector"), Column("n", "number")])
+    client = make()
+    found = client.get("/search?q=x&explain=1").get_json()
+    exported = client.get("/datasets/d/export").text
+    missing = client.get("/search?q=x&where=" + quote("a is missing")).get_json()
+    refused = client.put("/datasets/d/entries/x", json={"values": {"a": [1, 2]}})
+
+    assert client.get("/datasets").get_json()["datasets"][0]["missing"] == {"a": 2, "n": 0}
+    assert found["blend"]["a"] is None
+    assert values(client, "d") == {"x": {"a": None, "n": 1}, "y": {"a": None, "n": 2}}
+    assert exported.splitlines() == ["key,a,n", "x,,1", "y,,2"]
+    assert missing["attention"]["keys"] == 2
+    assert (refused.status_code, refused.get_json()["type"]) == (422, "/problems/wrong-value")
 
 
 def test_an_encoder_that_is_none_is_refused(make: Make) -> None:
