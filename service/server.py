@@ -1,7 +1,8 @@
 """The server: waitress, one process, many threads. It never forks.
 
 Waitress takes a request in whole, in a temporary file beyond half a megabyte, before a thread
-sees it; what it refuses itself (too large, not HTTP) is said as a problem too.
+sees it, and an answer from the thread in whole, in one beyond a megabyte, however slowly it is
+read. What waitress refuses itself (too large, not HTTP) is said as a problem too.
 """
 
 from __future__ import annotations
@@ -120,6 +121,8 @@ def _listening(app: Flask, settings: Settings, sockets: dict[Any, Any]) -> Any:
             max_request_body_size=settings.max_upload + FORM_OVERHEAD + 1,
             channel_timeout=settings.idle_timeout,
             connection_limit=1000,
+            # A thread never waits for a reader: eight who stop reading would stop the service.
+            outbuf_high_watermark=2**62,
             asyncore_use_poll=True,  # select() cannot watch a file descriptor above 1023
             clear_untrusted_proxy_headers=True,
         )

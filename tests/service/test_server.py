@@ -10,6 +10,7 @@ import signal
 import socket
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
@@ -132,6 +133,29 @@ def test_a_head_is_a_get_without_its_body(service: Service) -> None:
 
     assert (reply.status, reply.body) == (200, b"")
     assert int(reply.headers["Content-Length"]) > 100
+
+
+def test_readers_who_stop_reading_hold_up_nobody(tmp_path: Path) -> None:
+    lines = [f"key {number},{number}{'x' * 10_000}" for number in range(3_100)]
+    table = "\r\n".join(["key,text", *lines, ""]).encode()  # more than sockets hold
+    export = b"GET /datasets/fat/export HTTP/1.0\r\nHost: localhost\r\n\r\n"
+    env = {"SOFTDICT_ENCODER": "random", "SOFTDICT_BUNDLED": "0", "SOFTDICT_THREADS": "2"}
+    with Service(tmp_path, **env) as service, ExitStack() as stack:
+        post = ("POST", "/datasets?name=fat&wait=1", table, {"Content-Type": "text/csv"})
+        assert service.ask(*post).status == 201
+        readers = []
+        for _ in range(3):
+            reader = stack.enter_context(socket.create_connection(service.address, PATIENCE))
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+            reader.sendall(export)
+            readers.append(reader)
+            if len(readers) < 3:
+                assert reader.recv(1) == b"H"  # a thread is at it
+        health = service.get("/healthz")
+        received = b"".join(iter(lambda: readers[-1].recv(2**20), b""))
+
+    assert health.status == 200
+    assert received.partition(b"\r\n\r\n")[2] == table
 
 
 def test_many_ask_and_write_at_once(service: Service) -> None:
