@@ -260,6 +260,34 @@ def test_an_encoding_can_be_given() -> None:
     assert load("\ufeffñ;1\n".encode(), encoding="utf-8") == [("ñ", (1,))]
 
 
+@pytest.mark.parametrize(
+    ("name", "written_in"),
+    [
+        *((name, "utf-8") for name in ("UTF8", "u8", "cp65001", "utf_8_sig")),
+        *((name, "utf-16-le") for name in ("UTF-16LE", "unicodelittleunmarked", "U16")),
+        *(("utf-16-be", "utf-16-be"), ("utf-32-le", "utf-32-le"), ("UTF_32BE", "utf-32-be")),
+    ],
+)
+@pytest.mark.parametrize(
+    ("content", "filename"),
+    [
+        ("gato,4\nñandú,5\n", "a.csv"),
+        ('"gato","4"\n"ñandú","5"\n', "a.csv"),
+        ("sep=;\nclave;valor\ngato;4\nñandú;5\n", "a.csv"),
+        ('{"gato": 4, "ñandú": 5}', "a.json"),
+        ('["gato", 4]\n["ñandú", 5]\n', "a.jsonl"),
+    ],
+)
+def test_a_mark_of_byte_order_is_no_letter_whatever_the_encoding_is_called(
+    name: str, written_in: str, content: str, filename: str
+) -> None:
+    expected = [("gato", (4,)), ("ñandú", (5,))]
+
+    assert load(f"\ufeff{content}".encode(written_in), filename, encoding=name) == expected
+    if name != "U16":  # which leaves the order to the mark
+        assert load(content.encode(written_in), filename, encoding=name) == expected
+
+
 def test_a_file_half_utf8_and_half_latin1_is_refused_with_both_lines() -> None:
     many = "".join(f"camión {n};1\n" for n in range(200_000)).encode()
     assert len(many) > 3_000_000

@@ -40,10 +40,17 @@ _MISREAD = re.compile(r"\w[¿¡–—]\w|[^\W\d_a-zA-Z]{4}")
 
 
 def find_encoding(source: Source, options: LoadOptions) -> str:
+    """Name the encoding that is wanted, in the variant that reads a BOM as none of the text."""
     if options.encoding is None:
         return detect_encoding(source)
-    wanted = options.encoding.lower().replace("_", "-")
-    return "utf-8-sig" if wanted in ("utf-8", "utf8") else options.encoding
+    wanted = codecs.lookup(options.encoding).name  # U8 and cp65001 are utf-8
+    if wanted == "utf-8":
+        return "utf-8-sig"
+    if wanted in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"):
+        head = source.head(4)
+        marked = (name for bom, name in BOMS if head.startswith(bom) and wanted.startswith(name))
+        return next(marked, wanted)
+    return options.encoding
 
 
 @contextmanager
