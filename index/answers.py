@@ -213,3 +213,4 @@ class LoadReport:
     detected: dict[str, str] | None = None  # delimiter, header, encoding of text formats
     embedded: int = 0  # texts that were encoded
     reused: int = 0  # texts whose vectors were there, from a dataset or a load that was cut short
+    created: bool = False  # whether it made the dataset, and did not append to one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -182,8 +183,8 @@ class Catalog(Mapping[str, SoftDict]):
                     progress=progress,
                 )
             except (DatasetExists, UnknownDataset):
-                # Another load made the dataset, or replaced it, meanwhile: append to that one.
-                if if_exists != "append" or name not in self or not rewound():
+                # Somebody made, replaced or deleted the dataset meanwhile: begin anew.
+                if if_exists != "append" or not rewound():
                     raise
 
     def _load(
@@ -232,7 +233,7 @@ class Catalog(Mapping[str, SoftDict]):
                     dataset.apply(empty, changes, progress=progress)
                     store.after_commit(lambda: self._publish(dataset))
                 embedding.done()
-            return load_report(name, table, changes)
+            return replace(load_report(name, table, changes), created=True)
 
     def delete(self, name: str) -> None:
         """Remove a dataset with all it holds."""

@@ -43,10 +43,8 @@ def create(query: LoadQuery) -> tuple[LoadOut | JobOut, int, dict[str, str]]:
     at /jobs/{id}. A dry run says what would be loaded, and writes nothing.
     """
     state = runtime()
-    order = received(query, state.settings.max_upload)
-    existed = order.name in state.catalog
-    outcome = load(order, state)
-    return _job(outcome) if isinstance(outcome, Job) else _loaded(outcome, order.appends(existed))
+    outcome = load(received(query, state.settings.max_upload), state)
+    return _job(outcome) if isinstance(outcome, Job) else _loaded(outcome)
 
 
 @routes.get("/datasets/<name>", responses={200: DatasetOut, **said(404, 503)})
@@ -96,7 +94,7 @@ def _job(job: Job) -> tuple[JobOut, int, dict[str, str]]:
     return JobOut.of(job), 202, {"Location": f"/jobs/{job.id}"}
 
 
-def _loaded(report: LoadReport, appended: bool) -> tuple[LoadOut, int, dict[str, str]]:
-    if report.dry_run or appended:
-        return LoadOut.of(report), 200, {}
-    return LoadOut.of(report), 201, {"Location": f"/datasets/{quote(report.dataset)}"}
+def _loaded(report: LoadReport) -> tuple[LoadOut, int, dict[str, str]]:
+    if report.created:
+        return LoadOut.of(report), 201, {"Location": f"/datasets/{quote(report.dataset)}"}
+    return LoadOut.of(report), 200, {}

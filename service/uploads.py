@@ -85,10 +85,6 @@ class Order:
         """The dataset's name; ``received`` made sure that there is one."""
         return cast(str, self.query.name)
 
-    def appends(self, existed: bool) -> bool:
-        """Say whether the rows go into a dataset that was there before."""
-        return existed and self.query.if_exists == "append"
-
 
 def received(query: LoadQuery, limit: int) -> Order:
     """Take in the request's table, ``limit`` bytes of it at most."""

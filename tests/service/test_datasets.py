@@ -15,6 +15,8 @@ import pyarrow.parquet
 import pytest
 from werkzeug.test import TestResponse
 
+import index.catalog
+import index.softdict
 from index import Catalog
 from index.answers import Column
 from tests.service.checked import CheckedClient
@@ -186,6 +188,33 @@ def test_if_exists_says_what_becomes_of_the_old_one(client: CheckedClient) -> No
     assert (refused.status_code, refused.get_json()["type"]) == (409, "/problems/dataset-exists")
     assert (appended.status_code, kept) == (200, {*COUNTRIES, "chile"})
     assert (replaced.status_code, set(values(client, "paises"))) == (201, {"chile"})
+
+
+@pytest.mark.parametrize("meanwhile", ["deleted", "created"])
+def test_an_append_says_whether_it_created_the_dataset_whatever_happens_meanwhile(
+    make: Make, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    client = make()
+    module = index.softdict if meanwhile == "deleted" else index.catalog
+    prepare = module.prepare
+
+    def other_request(*given: object, **named: object) -> object:
+        monkeypatch.setattr(module, "prepare", prepare)
+        if meanwhile == "deleted":
+            client.delete("/datasets/d")
+        else:
+            client.post("/datasets", json={"name": "d", "entries": {"new": 2}})
+        return prepare(*given, **named)
+
+    if meanwhile == "deleted":
+        client.post("/datasets", json={"name": "d", "entries": {"old": 0}})
+    monkeypatch.setattr(module, "prepare", other_request)
+    body = {"name": "d", "entries": {"a": 1}, "if_exists": "append"}
+    reply = client.post("/datasets", json=body)
+
+    created = meanwhile == "deleted"
+    assert (reply.status_code, "Location" in reply.headers) == (201 if created else 200, created)
+    assert set(values(client, "d")) == ({"a"} if created else {"new", "a"})
 
 
 @pytest.mark.parametrize("how", ["form", "document"])
