@@ -982,6 +982,28 @@ def test_skipping_every_row_is_no_load() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("content", "filename", "lines", "reason"),
+    [
+        ("{'key': 'a'}\n{'key': 'b'}\n", "a.jsonl", [1, 2], "not JSON: "),
+        ("[1,\n2]", "a.json", [1, 2], "entry 2: a number, where an object, a pair or text"),
+        ('[{"key": "a", "v": 1, "v": 2}]', "a.json", [1], "entry 1: the object holds 'v' twice"),
+        ("[{}]", "a.json", [1], "entry 1: there is no key in column 'key'"),
+    ],
+)
+def test_a_file_without_one_row_that_can_be_read_names_them_all(
+    content: str, filename: str, lines: list[int], reason: str
+) -> None:
+    wanted: list[dict[str, Any]] = [{}, {"key": "key"}, {"columns": {"v": "number"}}]
+    for options in wanted:
+        rows = bad_rows(content, filename, **options)
+
+        assert [row.line for row in rows] == lines
+        assert rows[-1].reason.startswith(reason)
+    with pytest.raises(UnreadableSource, match=r"none of its \d rows can be loaded; line 1: "):
+        read_table(content.encode(), LoadOptions(on_error="skip"), filename=filename)
+
+
 def test_every_wrong_option_is_named_at_once() -> None:
     options: Any = {
         "format": "xls",

@@ -41,6 +41,8 @@ def lay_out(
     for name in reader.names:  # those of a file without one good row
         inference.add({name: None})
     _check_names(reader, inference.profiles, source)
+    if not inference.profiles:  # no row has a cell: what is wrong with each is told later
+        return Layout(KEYED, "key", (), (), None)
     inferred = inference.columns()
     known = {column.name: column for column in expected}
     wanted = dict(options.columns)
