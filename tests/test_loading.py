@@ -451,6 +451,14 @@ def test_a_key_that_cannot_be_is_a_bad_row(content: str, rows: list[BadRow]) -> 
     assert list(bad_rows(content, max_key_length=3)) == rows
 
 
+def test_an_object_of_json_is_called_one() -> None:
+    value = bad_rows('[{"key": "a", "v": {"x": 1}}]', "a.json")
+    key = bad_rows('[[{"x": 1}, 1]]', "a.json")
+
+    assert value[0].reason == "entry 1: column 'v': {'x': 1} is an object, not a label or text"
+    assert key[0].reason == "entry 1: a key is text, not an object"
+
+
 def test_the_key_check_of_puts_is_the_one_of_loads() -> None:
     assert check_key(" a/ñ🙂 ", 6) == " a/ñ🙂 "
     for key in ("", " \t", "a" * 6 + "b", "\udc00", 7, True, None):

@@ -187,6 +187,8 @@ def _shown(value: object) -> str:
 
 
 def _kind(value: object) -> str:
-    kinds = {bool: "a boolean", str: "text", list: "a list", tuple: "a list", dict: "an object"}
+    if isinstance(value, dict):  # of json, or its like with more to say
+        return "an object"
+    kinds = {bool: "a boolean", str: "text", list: "a list", tuple: "a list"}
     kinds |= {bytes: "binary", type(None): "nothing", int: "a number", float: "a number"}
     return kinds.get(type(value), f"a {type(value).__name__}")
