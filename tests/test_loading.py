@@ -1067,6 +1067,19 @@ def test_an_existing_datasets_columns_keep_their_types_and_names() -> None:
 # Parquet
 
 
+def test_decimals_of_parquet_are_keys_and_parts_of_vectors_too() -> None:
+    one, two = decimal.Decimal("1.50"), decimal.Decimal("-2.00")
+    kind = pa.decimal128(5, 2)
+    table = pa.table(
+        {
+            "key": pa.array([one, two], kind),
+            "v": pa.array([[one, two], [two, two]], pa.list_(kind)),
+        }
+    )
+
+    assert load(parquet(table)) == [("1.50", ((1.5, -2.0),)), ("-2.00", ((-2.0, -2.0),))]
+
+
 def test_arrow_types_become_values() -> None:
     moment = datetime.datetime(2024, 1, 2, 3, 4, 5)
     content = parquet(

@@ -122,7 +122,9 @@ def is_numbers(items: object) -> TypeGuard[Sequence[object]]:
     return (
         isinstance(items, (list, tuple))
         and len(items) > 0
-        and all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in items)
+        and all(
+            isinstance(item, (int, float, Decimal)) and not isinstance(item, bool) for item in items
+        )
     )
 
 

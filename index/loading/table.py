@@ -11,6 +11,7 @@ import hashlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -150,7 +151,7 @@ class Table:
         key = row.cells.get(self._layout.key_source)
         if isinstance(key, str):
             return check_key(key.strip() if self._reader.textual else key, longest)
-        if isinstance(key, (int, float)) and not isinstance(key, bool):
+        if isinstance(key, (int, float, Decimal)) and not isinstance(key, bool):
             return check_key(str(key), longest)
         if isinstance(key, (datetime.date, datetime.time)):
             return key.isoformat()
