@@ -134,8 +134,12 @@ DatasetName = Annotated[
 K = Annotated[
     int,
     Field(
-        default=10, ge=1, description="how many matches to show; the weights do not depend on it"
+        ge=1,
+        description="how many matches to show; the weights do not depend on it; "
+        "10 or the setting max_k, whichever is less, if left out",
+        json_schema_extra=lambda schema: schema.pop("default"),
     ),
+    _at_most("max_k"),
 ]
 TemperatureText = Annotated[
     float | str,
@@ -215,11 +219,17 @@ class CompareQuery(In):
 
     q: Query
     dataset: DatasetName = None
-    k: Annotated[K, _at_most("max_k")] = 10
+    k: K = 10
     temperature: TemperatureText | None = None
     tolerance: Tolerance = None
     as_of: AsOf = None
     where: WhereText = None
+
+    @model_validator(mode="after")
+    def _as_many_as_may_be(self, info: ValidationInfo) -> CompareQuery:
+        if "k" not in self.model_fields_set:
+            self.k = min(self.k, cast(Settings, info.context).max_k)
+        return self
 
 
 class SearchQuery(CompareQuery):

@@ -119,6 +119,21 @@ def test_limits_are_settings_and_named(make: Make) -> None:
     assert client.put("/datasets/paises/entries/1234", json=1).status_code == 201
 
 
+def test_where_k_is_left_out_it_is_ten_or_the_most_there_may_be(make: Make) -> None:
+    entries = {f"key {number}": number for number in range(20)}
+    for max_k, shown in {2: 2, 10: 10, 15: 10}.items():
+        client = make(max_k=max_k)
+        client.post("/datasets", json={"name": "d", "entries": entries})
+        described = client.get("/openapi.json").get_json()["paths"]["/search"]["get"]
+        (k,) = (each for each in described["parameters"] if each["name"] == "k")
+
+        assert len(client.get("/search?q=a").get_json()["matches"]) == shown
+        assert len(client.post("/search", json={"q": "a"}).get_json()["matches"]) == shown
+        assert len(client.get("/compare?q=a").get_json()["soft"]["matches"]) == shown
+        assert "default" not in k["schema"] and k["required"] is False
+        assert "10 or the setting max_k, whichever is less, if left out" in k["description"]
+
+
 def test_a_json_body_has_its_own_limit(make: Make) -> None:
     client = make(max_json=100)
 
