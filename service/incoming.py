@@ -155,6 +155,12 @@ Tolerance = Annotated[
         "the dataset's own setting if left out",
     ),
 ]
+StandingTemperature = Annotated[
+    TemperatureText,
+    BeforeValidator(lambda value: "auto" if value is None else value),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}]}),
+    Field(description="as in a question; null is the default one, auto"),
+]
 StandingTolerance = Annotated[
     Tolerance, Field(description="as in a question; null is the default one")
 ]
@@ -273,7 +279,7 @@ class SettingsBody(In):
 
     model_config = ConfigDict(json_schema_extra=_nothing_by_default)
 
-    temperature: TemperatureText = "auto"
+    temperature: StandingTemperature = "auto"
     tolerance: StandingTolerance = None
     precision: StandingPrecision = "full"
 
@@ -437,7 +443,7 @@ class LoadQuery(In):
     encoder: Annotated[str, AfterValidator(_encoder)] | None = Field(
         default=None, description="encoder of the keys: builtin, random:SEED, circle"
     )
-    temperature: TemperatureText = "auto"
+    temperature: StandingTemperature = "auto"
     tolerance: StandingTolerance = None
     precision: StandingPrecision = "full"
     dry_run: bool = Field(default=False, description="read and infer everything, and write nothing")
