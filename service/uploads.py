@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO, BinaryIO, cast
@@ -37,6 +37,7 @@ FORMATS = {
     "application/x-ndjson": "jsonl",
     "application/vnd.apache.parquet": "parquet",
 }
+NO_TEXT = ("application/vnd.apache.parquet", "application/octet-stream")
 READ = ["multipart/form-data", *FORMATS]
 BLOCK = 2**20  # bytes
 Work = Callable[[Callable[[Progress], None]], LoadReport]
@@ -98,13 +99,12 @@ def received(query: LoadQuery, limit: int) -> Order:
     if kind == "multipart/form-data":
         part = _file_part()
         source, filename, format_ = part.stream, part.filename or None, None
-        declared = part.mimetype_params
+        charset = _charset(part.mimetype, part.mimetype_params)
     else:
         source, filename, format_ = request.stream, None, FORMATS[kind]
-        declared = request.mimetype_params
+        charset = _charset(kind, request.mimetype_params)
     table, size = _unpacked(*_spooled(source, limit), limit)
-    encoding = query.encoding or declared.get("charset")
-    return Order(table, size, filename, query.format or format_, encoding, query)
+    return Order(table, size, filename, query.format or format_, query.encoding or charset, query)
 
 
 def load(order: Order, state: Runtime) -> LoadReport | Job:
@@ -162,6 +162,11 @@ def _document(query: LoadQuery) -> Order:
     body = validated(DatasetBody, fields, strict=True)
     table, size = _spooled_bytes(strict_json.dumps(body.entries))
     return Order(table, size, None, "json", "utf-8", body)  # as it is written just above
+
+
+def _charset(kind: str, parameters: Mapping[str, str]) -> str | None:
+    """Give the charset that a text is declared in: some say ``binary`` of what is none."""
+    return None if kind in NO_TEXT else parameters.get("charset")
 
 
 def _file_part() -> FileStorage:

@@ -120,6 +120,18 @@ def test_a_table_is_read_in_the_charset_that_it_is_declared_in(make: Make, how: 
     assert [fault["where"] for fault in unknown.get_json()["errors"]] == ["encoding"]
 
 
+@pytest.mark.parametrize("kind", ["application/vnd.apache.parquet", "application/octet-stream"])
+def test_the_charset_of_what_is_no_text_counts_for_nothing(make: Make, kind: str) -> None:
+    client = make()
+    table, declared = parquet(pa.Table.from_pylist(ROWS)), f"{kind}; charset=binary"
+    file = (io.BytesIO(table), "a.parquet", declared)
+    replies = [client.post("/datasets", data={"file": file, "name": "form"})]
+    if kind != "application/octet-stream":
+        replies.append(client.post("/datasets?name=raw", data=table, content_type=declared))
+
+    assert [reply.status_code for reply in replies] == [201] * len(replies), replies[0].text
+
+
 def test_a_document_is_read_in_its_own_encoding_whatever_it_asks_for(client: CheckedClient) -> None:
     body = {"name": "niños", "entries": {"niño": "año"}, "encoding": "latin-1"}
 
