@@ -26,6 +26,7 @@ from pydantic import (
 from index.answering import parse_tolerance
 from index.answers import Precision
 from index.encoders import check_spec
+from index.loading import LoadOptions
 from index.masks import parse_as_of
 from index.naming import check_name
 from index.temperature import parse_temperature
@@ -354,6 +355,16 @@ def _encoder(value: str, info: ValidationInfo) -> str:
     return value
 
 
+def _load_option(name: str) -> AfterValidator:
+    """Let the library say what is wrong with an option, beside the request's other faults."""
+
+    def check(value: str) -> str:
+        LoadOptions(**{name: value}).check()  # type: ignore[arg-type]
+        return value
+
+    return AfterValidator(check)
+
+
 def _names(value: object) -> object:
     """Take names from a list, from a JSON list, or separated by commas."""
     if not isinstance(value, str):
@@ -428,11 +439,15 @@ class LoadQuery(In):
         default=None,
         description="format of the table, where the content type or file name does not say",
     )
-    delimiter: str | None = Field(default=None, min_length=1, max_length=1, description="of CSV")
+    delimiter: (
+        Annotated[str, Field(min_length=1, max_length=1), _load_option("delimiter")] | None
+    ) = Field(default=None, description="of CSV")
     header: bool | None = Field(
         default=None, description="whether the first line names the columns"
     )
-    encoding: str | None = Field(default=None, min_length=1, description="of text, such as utf-8")
+    encoding: Annotated[str, Field(min_length=1), _load_option("encoding")] | None = Field(
+        default=None, description="of text, such as utf-8"
+    )
     on_error: Literal["stop", "skip"] = Field(default="stop", description="what a bad row does")
     duplicates: Literal["error", "first", "last", "mean"] = Field(
         default="error", description="which value a key has that stands twice"

@@ -297,12 +297,15 @@ def test_every_wrong_option_is_named_at_once(make: Make) -> None:
         "temperature": "hot",
         "tolerance": "1",
         "precision": "quarter",
-        "delimiter": ";;",
+        "delimiter": '"',
         "header": "perhaps",
+        "encoding": "klingon",
     }
     url = "/datasets?" + urlencode(wrong)
     faults = make().faults("POST", url, data=CSV, content_type="text/csv")
 
+    assert faults["delimiter"] == "'\"' is not one character such as , or ;"
+    assert faults["encoding"] == "'klingon' is no encoding; utf-8, cp1252… are"
     assert set(faults) == {*wrong, "columns.price"} - {"name", "columns"}
 
 
