@@ -278,3 +278,86 @@ def test_no_table_looks_at_a_question_that_was_trained_on(tmp_path: Path) -> Non
     assert not looked_at & {text.lower().replace(",", "").rstrip("?") for text in trained}
     assert 380 < len(trained) < 450  # of 507; some 80 are also looked at
     assert len(looked_at) > 5000
+
+
+NAMES = {"es": "o", "fr": "eau", "nl": "je"}  # the ending that makes a name of an English one
+
+
+def write_lines(path: Path, lines: list[str]) -> None:
+    with gzip.open(path, "wt", encoding="utf-8") as stream:
+        stream.writelines(f"{line}\n" for line in lines)
+
+
+def write_corpus(folder: Path, languages: tuple[str, ...]) -> None:
+    """Two things and two kinds of bird, each with a name in all languages, and their uses."""
+    folder.mkdir()
+    synsets = [
+        {"id": "1", "lex": "noun.animal", "en": ["bird"], "def": "it flies"},
+        *({"id": name, "lex": "noun.animal", "en": [name], "def": f"a {name}", "hypernym": ["1"]}
+          for name in ("duck", "hen")),
+        *({"id": name, "lex": "noun.artifact", "en": [name], "def": f"a {name}"}
+          for name in ("cup", "saw")),
+    ]  # fmt: skip
+    for synset in synsets:
+        synset |= {language: [synset["en"][0] + NAMES[language]] for language in languages}
+    write_lines(folder / "concepts.jsonl.gz", [json.dumps(synset) for synset in synsets])
+    for language in languages:
+        lines = [f"cup saw duck hen {i}\tcupo {i}\tntrex" for i in range(20)]
+        write_lines(folder / f"en-{language}.tsv.gz", lines)
+
+
+def write_questions(folder: Path) -> None:
+    (folder / "banking77").mkdir(parents=True)
+    (folder / "banking77/train.csv").write_text("text,category\nwhere is my card,card\n")
+    (folder / "clinc150").mkdir()
+    parts = {"train": [["how are you", "greeting"]] * 5, "val": [["are you well", "greeting"]]}
+    (folder / "clinc150/train_val.json").write_text(json.dumps(parts))
+
+
+@pytest.mark.parametrize(
+    ("languages", "joined"),
+    [(("es",), {"en", "es"}), (("es", "fr"), {"en", "es", "fr"}), (("nl",), set())],
+)
+def test_a_corpus_of_few_languages_has_phrases_and_categories_too(
+    languages: tuple[str, ...], joined: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare, "PHRASES", 30)
+    write_corpus(tmp_path / "corpus", languages)
+    write_questions(tmp_path / "eval")
+
+    prepare.prepare(tmp_path / "corpus", tmp_path / "eval", tmp_path / "prepared")
+
+    rows = pq.read_table(tmp_path / "prepared/rows.parquet").to_pylist()
+    assert {row["language"] for row in rows if row["kind"] == "phrase"} == joined
+    assert {row["text"] for row in rows if row["kind"] == "word" and row["language"] == "en"} == {
+        "bird", "duck", "hen", "cup", "saw",
+    }  # fmt: skip
+    dev = json.loads((tmp_path / "prepared/dev.json").read_text())
+    (bird,) = dev["categories"]
+    assert [member["en"] for member in bird["members"]] == [["duck"], ["hen"]]
+
+
+@pytest.mark.parametrize("missing", ["en-xx.tsv.gz", "concepts.jsonl.gz", "banking77/train.csv"])
+def test_a_folder_without_what_a_training_reads_is_said_to_be_so(
+    missing: str, tmp_path: Path
+) -> None:
+    write_corpus(tmp_path / "corpus", ("es",))
+    write_questions(tmp_path / "eval")
+    for folder in ("corpus", "eval"):
+        (tmp_path / folder / missing.replace("xx", "es")).unlink(missing_ok=True)
+
+    with pytest.raises(SystemExit, match=f"(corpus holds no |eval/){missing}"):
+        prepare.prepare(tmp_path / "corpus", tmp_path / "eval", tmp_path / "prepared")
+
+
+def test_a_language_whose_categories_have_no_members_has_no_figure() -> None:
+    tokenizer, body = model_of([*SPECIAL, *"abcdefgh"], seed=0)
+    categories = [
+        {"category": {"en": [head], "fr": [head]}, "members": [{"en": [member]}]}
+        for head, member in ("ab", "cd", "ef", "gh")
+    ] + [{"category": {"en": ["a"], "fr": ["a"]}, "members": []}]
+    dev = {"sentences": [["fr", "b", "a"]], "words": [], "categories": categories}
+
+    found = evaluate.categories(lambda texts: student.encode(tokenizer, body, texts), dev)
+
+    assert set(found) == {"category en"}

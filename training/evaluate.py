@@ -87,7 +87,10 @@ def categories(encode: Encode, dev: dict) -> dict[str, float]:
     """Mean average precision ×100 of held-out categories over all members of all of them."""
     out = {}
     for language in ("es", "en", "fr", "de", "pt", "it"):
-        found = [c for c in dev["categories"] if language in c["category"]]
+        found = [
+            c for c in dev["categories"]
+            if language in c["category"] and any(language in m for m in c["members"])
+        ]  # fmt: skip
         members = [
             (m[language][0], i)
             for i, c in enumerate(found) for m in c["members"] if language in m
@@ -97,8 +100,7 @@ def categories(encode: Encode, dev: dict) -> dict[str, float]:
         rows = encode([name for name, _ in members])
         heads = encode([c["category"][language][0] for c in found])
         owner = np.array([i for _, i in members])
-        kept = [i for i in range(len(found)) if (owner == i).any()]
-        precision = [average_precision(rows @ heads[i], owner == i) for i in kept]
+        precision = [average_precision(rows @ head, owner == i) for i, head in enumerate(heads)]
         out[f"category {language}"] = 100 * float(np.mean(precision))
     return out
 

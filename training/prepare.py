@@ -29,7 +29,7 @@ FORM_USES = 2  # of a form of an English word in the English texts, from which i
 CANDIDATES = 6  # English texts blended into one word's target
 PHRASES = 30_000  # pairs of things, each joined in every language that has a name for both
 THING_USES = 12  # of the name of a thing in the English texts, from which it is joined
-NAMED_IN = 4  # languages beside English, from which so is it
+NAMED_IN = 4  # languages beside English, or all where they are fewer, from which so is it
 THINGS = ("artifact", "food", "animal", "plant", "person", "substance", "body")
 JOINTS = {
     "en": ("{b} {a}", "{a} for {b}", "{a} and {b}"),
@@ -145,7 +145,10 @@ def phrase_rows(rows, english, synsets, uses, rng, dev):
         joinable = kind == "word" and language in JOINTS and language != "en"
         if joinable and lemma in things and weights[0] >= sum(weights) / 2:
             names[lemma][language] = max(names[lemma].get(language, (0.0, "")), (weights[0], word))
-    nouns = sorted(lemma for lemma, named in names.items() if len(named) >= NAMED_IN)
+    enough = min(NAMED_IN, len({language for named in names.values() for language in named}))
+    nouns = sorted(lemma for lemma, named in names.items() if len(named) >= enough)
+    if len(nouns) < 2:
+        return
     for _ in range(PHRASES):
         a, b = rng.sample(nouns, 2)
         joint = rng.randrange(len(JOINTS["en"]))
@@ -188,7 +191,7 @@ def hypernyms(synsets, language_list, dev):
                     stack.append(child)
         return found
 
-    held = set()
+    held, enough = set(), min(NAMED_IN, len(language_list))
     for name in HELD_OUT:
         category = max(first.get(name, []), key=lambda i: len(descendants(i)), default=None)
         if category is None:
@@ -196,7 +199,7 @@ def hypernyms(synsets, language_list, dev):
         below = descendants(category)
         held.add(category)
         held |= below
-        common = [m for m in below if sum(lang in known[m] for lang in language_list) >= 4]
+        common = [m for m in below if sum(lang in known[m] for lang in language_list) >= enough]
         dev["categories"].append({
             "category": known[category], "members": [known[m] for m in sorted(common)[:60]],
         })  # fmt: skip
@@ -218,6 +221,13 @@ def hypernyms(synsets, language_list, dev):
 
 
 def prepare(folder: Path, labelled: Path, out: Path, seed: int = 0) -> None:
+    for name in ("en-??.tsv.gz", "concepts.jsonl.gz"):
+        if not any(folder.glob(name)):
+            raise SystemExit(f"{folder} holds no {name.replace('?', 'x')}")
+    try:
+        asked = questions(labelled)
+    except FileNotFoundError as error:
+        raise SystemExit(f"{error.filename} is missing: see --eval") from None
     rng = random.Random(seed)
     english = English()
     dev = {"sentences": [], "words": [], "known words": [], "phrases": [], "categories": []}
@@ -230,7 +240,7 @@ def prepare(folder: Path, labelled: Path, out: Path, seed: int = 0) -> None:
         rows += sentence_rows(folder, language, english, rng, dev)
         rows += word_rows(folder, language, english, synsets, ambiguous, dev)
     for synset in synsets:  # English words must stay where the teacher has them
-        if sum(language in synset for language in found) >= 2:
+        if sum(language in synset for language in found) >= min(2, len(found)):
             rows += [("en", "word", w, [english[w]], [1.0]) for w in synset["en"][:3]]
             if corpus.one_in(3, synset["id"]):
                 rows.append(("en", "gloss", synset["def"], [english[synset["def"]]], [1.0]))
@@ -238,7 +248,7 @@ def prepare(folder: Path, labelled: Path, out: Path, seed: int = 0) -> None:
     for form, used in uses.items():
         if used >= FORM_USES:
             rows.append(("en", "form", form, [english[form]], [1.0]))
-    for question in questions(labelled):
+    for question in asked:
         rows.append(("en", "question", question, [english[question]], [1.0]))
     rows += phrase_rows(rows, english, synsets, uses, rng, dev)
     pairs = hypernyms(synsets, found, dev)
