@@ -26,6 +26,7 @@ from training.teach import taught, teach
 from training.train import disagreement, strip_accents, typo
 
 SHIPPED = Path("data/encoder/tokenizer.json")
+LETTERS = [*"abcdefgh", *(f"##{c}" for c in "abcdefgh")]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 sentences = st.lists(st.integers(0, 4), min_size=1, max_size=4)
@@ -81,7 +82,7 @@ def test_every_text_is_in_one_batch_and_no_batch_is_too_large(
 
 
 def test_a_text_is_encoded_alike_in_any_company() -> None:
-    tokenizer, body = model_of([*SPECIAL, *"abcdefgh", *(f"##{c}" for c in "abcdefgh")], seed=0)
+    tokenizer, body = model_of([*SPECIAL, *LETTERS], seed=0)
     texts = ["abc", "a b c d e f", "h", "gg hh", "bad cab"]
     alone = np.concatenate([student.encode(tokenizer, body, [text]) for text in texts])
 
@@ -306,11 +307,16 @@ def write_corpus(folder: Path, languages: tuple[str, ...]) -> None:
         write_lines(folder / f"en-{language}.tsv.gz", lines)
 
 
-def write_questions(folder: Path) -> None:
+def write_questions(folder: Path, n: int = 1) -> None:
+    """Banking77 in n rows of four intents, and as much of CLINC150."""
     (folder / "banking77").mkdir(parents=True)
-    (folder / "banking77/train.csv").write_text("text,category\nwhere is my card,card\n")
+    rows = [f"where is my card {i},intent {i % 4}" for i in range(n)]
+    (folder / "banking77/train.csv").write_text("\n".join(["text,category", *rows]))
     (folder / "clinc150").mkdir()
-    parts = {"train": [["how are you", "greeting"]] * 5, "val": [["are you well", "greeting"]]}
+    intents = [f"wish {i // 4 % 4}" for i in range(n)]
+    parts = {"train": [[f"how are you {i}", intent] for i, intent in enumerate(intents)],
+             "val": [[f"are you well {i}", intent] for i, intent in enumerate(intents)],
+             "oos_val": [["what is this", "oos"]]}  # fmt: skip
     (folder / "clinc150/train_val.json").write_text(json.dumps(parts))
 
 
@@ -351,7 +357,7 @@ def test_a_folder_without_what_a_training_reads_is_said_to_be_so(
 
 
 def test_a_language_whose_categories_have_no_members_has_no_figure() -> None:
-    tokenizer, body = model_of([*SPECIAL, *"abcdefgh"], seed=0)
+    tokenizer, body = model_of([*SPECIAL, *LETTERS], seed=0)
     categories = [
         {"category": {"en": [head], "fr": [head]}, "members": [{"en": [member]}]}
         for head, member in ("ab", "cd", "ef", "gh")
@@ -361,3 +367,56 @@ def test_a_language_whose_categories_have_no_members_has_no_figure() -> None:
     found = evaluate.categories(lambda texts: student.encode(tokenizer, body, texts), dev)
 
     assert set(found) == {"category en"}
+
+
+def write_encoder(folder: Path) -> None:
+    student.save(folder, *model_of([*SPECIAL, *LETTERS], seed=0), torch.float32)
+
+
+def write_dev(prepared: Path, *, sentences: int) -> None:
+    """Held-out words and categories of one language, and this many sentences."""
+    prepared.mkdir()
+    pairs = [["nl", f"{a}{b}", f"{b}{a}"] for a in "abcd" for b in "efgh"]
+    categories = [
+        {"category": {"en": [head], "nl": [head[::-1]]},
+         "members": [{"en": [head + end], "nl": [end + head]} for end in "ab"]}
+        for head in ("cd", "ef", "gh", "ga")
+    ]  # fmt: skip
+    dev = {"sentences": pairs[:sentences], "words": pairs, "known words": pairs, "phrases": [],
+           "categories": categories}  # fmt: skip
+    (prepared / "dev.json").write_text(json.dumps(dev))
+
+
+@pytest.mark.parametrize(("sentences", "found"), [(1, False), (4, True)])
+def test_a_part_of_few_held_out_rows_is_left_out_of_the_calibration(
+    sentences: int, found: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrate, "TRIALS", 60)
+    write_encoder(tmp_path / "encoder")
+    write_dev(tmp_path / "prepared", sentences=sentences)
+    write_questions(tmp_path / "eval", 3100)
+
+    calibrate.calibrate(
+        str(tmp_path / "encoder"), tmp_path / "prepared", tmp_path / "eval", tmp_path / "c.json", 0
+    )
+
+    report = json.loads((tmp_path / "c-report.json").read_text())
+    assert set(report["confidence"]["sources"]) == {
+        "words nl→en", "category en", "category nl", "banking, CLINC queries",
+        "CLINC150, out of scope", *(["sentences nl→en"] if found else []),
+    }  # fmt: skip
+    each = report["temperature_by_source"]
+    fitted = json.loads((tmp_path / "c.json").read_text())
+    assert fitted["temperature_by_language"] == pytest.approx({
+        "en": each["category en"], "nl": (each["category nl"] * each["words nl→en"]) ** 0.5,
+    }, abs=0.001)  # fmt: skip
+
+
+def test_the_languages_of_the_tables_are_those_that_are_held_out(tmp_path: Path) -> None:
+    write_dev(tmp_path / "prepared", sentences=4)
+    dev = json.loads((tmp_path / "prepared/dev.json").read_text())
+    tokenizer, body = model_of([*SPECIAL, *LETTERS], seed=0)
+
+    found = evaluate.categories(lambda texts: student.encode(tokenizer, body, texts), dev)
+
+    assert set(found) == {"category en", "category nl"}

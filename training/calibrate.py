@@ -31,6 +31,7 @@ from training import evaluate, student
 
 GRID = np.geomspace(0.02, 0.4, 61)
 TRIALS = 3000  # a source and a half
+LEAST = 4  # right answers that differ, of a source: each half wants some, and wrong ones besides
 MOST_KEYS = 4096
 # CLINC150 intents that Banking77 also knows: not evidence of an absent answer.
 SHARED = ("bal", "bill", "pay", "transaction", "card", "credit", "account", "transfer", "pin",
@@ -63,6 +64,9 @@ def sources(encode, prepared: Path, folder: Path, seed: int) -> list[Source]:
 
     def add(name, queries, keys, query_group, key_group, fit=None) -> None:
         query_group, key_group = np.array(query_group), np.array(key_group)
+        if len(np.intersect1d(query_group, key_group)) < LEAST:
+            print(f"{name}: too few to tell, left out")
+            return
         fit = halves(query_group, seed) if fit is None else fit
         scores = encode(list(queries)) @ encode(list(keys)).T
         found.append(Source(name, scores, query_group, key_group, fit))
@@ -74,7 +78,7 @@ def sources(encode, prepared: Path, folder: Path, seed: int) -> list[Source]:
             numbers = range(len(rows))
             add(f"{part} {language}→en", [f for _, f in rows], [e for e, _ in rows],
                 numbers, numbers)  # fmt: skip
-    for language in ("es", "en", "fr", "de", "pt", "it"):
+    for language in evaluate.languages(dev):
         kept = [c for c in dev["categories"] if language in c["category"]]
         members = [(m[language][0], i) for i, c in enumerate(kept)
                    for m in c["members"] if language in m]  # fmt: skip
@@ -221,13 +225,15 @@ def calibrate(name: str, prepared: Path, folder: Path, out: Path, seed: int) -> 
     found = sources(evaluate.open_encoder(name), prepared, folder, seed)
     best, each = temperature(found, seed)
     coefficients, report = fit_confidence(found, seed)
+    logs: dict[str, list[float]] = {}
+    for source, t in each.items():
+        kind, language, *_ = source.replace("→", " ").split()
+        if kind in ("words", "category"):
+            logs.setdefault(language, []).append(math.log(t))
     languages = {
-        language: round(float(np.exp(np.mean([
-            math.log(t) for source, t in each.items()
-            if f" {language}" in source and not source.startswith("sentences")
-        ]))), 3)
-        for language in ("es", "en", "pt", "fr", "de", "it")
-    }  # fmt: skip
+        language: round(math.exp(float(np.mean(of_each))), 3)
+        for language, of_each in sorted(logs.items())
+    }
     student.write_json(out, {
         "temperature": round(best, 2), "temperature_by_language": languages,
         "confidence": {name: round(value, 4) for name, value in coefficients.items()},

@@ -23,6 +23,12 @@ LOOKUP_TEMPERATURE = 0.05  # the same for all encoders
 ACCEPTED = {"méxico": 7, "alemania": 10, "inglaterra": 8, "perro": 5}
 COUNTRY_QUERIES = ("país", "pais", "country", "nación")
 DOG_QUERIES = ("animal", "mascota")
+LEAST = 4  # categories from which there is a figure
+
+
+def languages(dev: dict) -> list[str]:
+    """Return English and the languages that words or sentences are held out of."""
+    return sorted({"en", *(row[0] for part in ("sentences", "words") for row in dev[part])})
 
 
 def open_encoder(name: str) -> Encode:
@@ -86,7 +92,7 @@ def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
 def categories(encode: Encode, dev: dict) -> dict[str, float]:
     """Mean average precision ×100 of held-out categories over all members of all of them."""
     out = {}
-    for language in ("es", "en", "fr", "de", "pt", "it"):
+    for language in languages(dev):
         found = [
             c for c in dev["categories"]
             if language in c["category"] and any(language in m for m in c["members"])
@@ -95,7 +101,7 @@ def categories(encode: Encode, dev: dict) -> dict[str, float]:
             (m[language][0], i)
             for i, c in enumerate(found) for m in c["members"] if language in m
         ]  # fmt: skip
-        if len(found) < 4:
+        if len(found) < LEAST:
             continue
         rows = encode([name for name, _ in members])
         heads = encode([c["category"][language][0] for c in found])
