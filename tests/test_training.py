@@ -420,3 +420,44 @@ def test_the_languages_of_the_tables_are_those_that_are_held_out(tmp_path: Path)
     found = evaluate.categories(lambda texts: student.encode(tokenizer, body, texts), dev)
 
     assert set(found) == {"category en", "category nl"}
+
+
+def write_tables(folder: Path) -> None:
+    """All that ``evaluate`` looks at beside dev.json."""
+    write_questions(folder, 1510)
+    (folder / "stsb").mkdir()
+    pairs = [("ab cd", "ab", 4.0), ("ef", "gh", 0.5), ("a b", "b a", 3.0)]
+    for part in ("dev", "train"):
+        with (folder / f"stsb/stsb-en-{part}.csv").open("w", newline="") as stream:
+            csv.writer(stream).writerows(pairs)
+    words = [f"{'abcdefgh'[i % 8]} {i},{1 + i % 5}" for i in range(1010)]
+    (folder / "concreteness_train.csv").write_text("\n".join(["word,concreteness", *words]))
+
+
+def test_remembered_figures_are_of_the_data_at_hand(tmp_path: Path) -> None:
+    encoder, prepared = tmp_path / "encoder", tmp_path / "prepared"
+    labelled, kept = tmp_path / "eval", tmp_path / "kept"
+    write_encoder(encoder)
+    write_dev(prepared, sentences=0)
+    write_tables(labelled)
+
+    def figures() -> dict[str, float]:
+        return evaluate.remembered(str(encoder), prepared, labelled, kept)
+
+    first = figures()
+    assert figures() == first
+    assert len(list(kept.iterdir())) == 1
+    dev = json.loads((prepared / "dev.json").read_text())
+    (prepared / "dev.json").write_text(json.dumps({**dev, "sentences": dev["words"]}))
+    assert set(figures()) - set(first) == {"sentence nl→en"}
+    (labelled / "stsb/stsb-en-dev.csv").rename(labelled / "stsb/stsb-nl-dev.csv")
+    assert set(figures()) - set(first) == {"sentence nl→en", "STSb nl"}
+
+
+def test_the_table_has_the_rows_of_every_encoder() -> None:
+    lines = evaluate.table({"one": {"a": 1.0, "b": 2.25}, "two": {"a": 3.0, "c": 4.04}})
+
+    assert list(lines) == [
+        "| development data | one | two |", "|---|---|---|",
+        "| a | 1.0 | 3.0 |", "| b | 2.2 | nan |", "| c | nan | 4.0 |",
+    ]  # fmt: skip

@@ -5,6 +5,7 @@ A language is a file: ``en-xx.tsv.gz`` in the corpus folder brings sentences of 
 """
 
 import gzip
+import hashlib
 import json
 import re
 import zlib
@@ -31,6 +32,12 @@ def lines(path: Path) -> Iterator[str]:
     if path.exists():
         with gzip.open(path, "rt", encoding="utf-8") as stream:
             yield from (line.rstrip("\n") for line in stream)
+
+
+def fingerprint(*paths: Path) -> str:
+    """Return one SHA-256 of the names and the content of these files."""
+    each = (path.name.encode() + hashlib.sha256(path.read_bytes()).digest() for path in paths)
+    return hashlib.sha256(b"".join(each)).hexdigest()
 
 
 def one_in(n: int, text: str) -> bool:

@@ -6,15 +6,16 @@ ONNX path of the product. Results are kept, so that a table can be printed again
 
 import argparse
 import csv
-import hashlib
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import pearsonr, spearmanr
+
+from training import corpus
 
 Encode = Callable[[list[str]], np.ndarray]
 CROSS = [("en", "es"), ("en", "de"), ("es", "fr"), ("pt", "it")]
@@ -198,13 +199,24 @@ def evaluate(name: str, prepared: Path, folder: Path) -> dict[str, float]:
 
 
 def remembered(name: str, prepared: Path, folder: Path, kept: Path) -> dict[str, float]:
-    path = Path(name.removeprefix("fast:")) / "model.safetensors"
-    version = hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.exists() else ""
+    """Return the figures of these weights on these data, measured once."""
+    weights = Path(name.removeprefix("fast:")).glob("model.safetensors")
+    tables = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    version = corpus.fingerprint(*weights, prepared / "dev.json", *tables)[:12]
     memory = kept / f"{name.replace('/', '_').replace(':', '_')}-{version}.json"
     if not memory.exists():
         kept.mkdir(parents=True, exist_ok=True)
         memory.write_text(json.dumps(evaluate(name, prepared, folder)))
     return json.loads(memory.read_text())
+
+
+def table(figures: dict[str, dict[str, float]]) -> Iterator[str]:
+    """Yield the lines of a table: a row for each that any encoder has, a column an encoder."""
+    yield "| development data | " + " | ".join(figures) + " |"
+    yield "|---" * (1 + len(figures)) + "|"
+    for row in dict.fromkeys(row for found in figures.values() for row in found):
+        cells = [f"{found.get(row, np.nan):.1f}" for found in figures.values()]
+        yield "| " + " | ".join([row, *cells]) + " |"
 
 
 if __name__ == "__main__":
@@ -215,12 +227,9 @@ if __name__ == "__main__":
     parser.add_argument("--kept", type=Path, default=Path("work/encoder/evaluation"))
     parser.add_argument("--temperature", type=float, default=0.1, help="of the acceptance table")
     args = parser.parse_args()
-    tables = [remembered(name, args.prepared, args.eval, args.kept) for name in args.encoders]
-    print("| development data | " + " | ".join(args.encoders) + " |")
-    print("|---" * (1 + len(tables)) + "|")
-    for row in tables[0]:
-        cells = [f"{table.get(row, np.nan):.1f}" for table in tables]
-        print("| " + " | ".join([row, *cells]) + " |")
+    print(*table({
+        name: remembered(name, args.prepared, args.eval, args.kept) for name in args.encoders
+    }), sep="\n")  # fmt: skip
     for name in args.encoders:
         print(f"\n{name} at τ = {args.temperature}: " + " ".join(ACCEPTED))
         for query, weights, blend, passes in acceptance(open_encoder(name), args.temperature):
