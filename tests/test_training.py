@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import json
+import os
 import random
+import signal
+import subprocess
+import sys
+import time
 import zlib
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
 
@@ -21,7 +28,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel
 
-from training import calibrate, corpus, evaluate, prepare, student, vocabulary
+from training import calibrate, corpus, evaluate, prepare, student, train, vocabulary
 from training.teach import taught, teach
 from training.train import disagreement, strip_accents, typo
 
@@ -422,24 +429,23 @@ def test_the_languages_of_the_tables_are_those_that_are_held_out(tmp_path: Path)
     assert set(found) == {"category en", "category nl"}
 
 
-def write_tables(folder: Path) -> None:
-    """All that ``evaluate`` looks at beside dev.json."""
-    write_questions(folder, 1510)
-    (folder / "stsb").mkdir()
+def write_human_scores(folder: Path) -> None:
+    folder.mkdir(parents=True)
     pairs = [("ab cd", "ab", 4.0), ("ef", "gh", 0.5), ("a b", "b a", 3.0)]
     for part in ("dev", "train"):
-        with (folder / f"stsb/stsb-en-{part}.csv").open("w", newline="") as stream:
+        with (folder / f"stsb-en-{part}.csv").open("w", newline="") as stream:
             csv.writer(stream).writerows(pairs)
-    words = [f"{'abcdefgh'[i % 8]} {i},{1 + i % 5}" for i in range(1010)]
-    (folder / "concreteness_train.csv").write_text("\n".join(["word,concreteness", *words]))
 
 
-def test_remembered_figures_are_of_the_data_at_hand(tmp_path: Path) -> None:
+def test_remembered_figures_are_of_the_data_at_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluate, "lookups", lambda encode, folder: {})  # thousands of texts
     encoder, prepared = tmp_path / "encoder", tmp_path / "prepared"
     labelled, kept = tmp_path / "eval", tmp_path / "kept"
     write_encoder(encoder)
     write_dev(prepared, sentences=0)
-    write_tables(labelled)
+    write_human_scores(labelled / "stsb")
 
     def figures() -> dict[str, float]:
         return evaluate.remembered(str(encoder), prepared, labelled, kept)
@@ -461,3 +467,170 @@ def test_the_table_has_the_rows_of_every_encoder() -> None:
         "| development data | one | two |", "|---|---|---|",
         "| a | 1.0 | 3.0 |", "| b | 2.2 | nan |", "| c | nan | 4.0 |",
     ]  # fmt: skip
+
+
+def write_lesson(folder: Path) -> None:
+    """A start, rows of two languages, teacher rows and categories: all that ``train`` reads."""
+    write_encoder(folder / "start")
+    write_human_scores(folder / "eval/stsb")
+    (folder / "prepared").mkdir()
+    (folder / "taught").mkdir()
+    english = [f"{a}{b}" for a in "abcd" for b in "efgh"]
+    pq.write_table(pa.table({"text": english}), folder / "prepared/english.parquet")
+    rows = [
+        ("nl", kind, text[::-1], [i], [1.0])
+        for kind in ("word", "sentence") for i, text in enumerate(english)
+    ]  # fmt: skip
+    names = ("language", "kind", "text", "targets", "weights")
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+    pq.write_table(pa.table(columns), folder / "prepared/rows.parquet")
+    synsets = {str(i): {"en": [text], "nl": [text[::-1]]} for i, text in enumerate(english)}
+    pairs = [{"category": "0", "member": "1", "depth": 0}]
+    pairs += [{"category": "2", "member": "3", "depth": 0}]
+    lineage = json.dumps({"names": synsets, "pairs": pairs})
+    (folder / "prepared/hypernyms.json").write_text(lineage)
+    vectors = np.random.default_rng(0).normal(size=(len(english), 8)).astype(np.float16)
+    np.savez(folder / "taught/00000000.npz", rows=np.arange(len(english)), vectors=vectors)
+    (folder / "taught/english.sha256").write_text("of these texts")
+
+
+def learn(folder: Path, minutes: float = 0.002) -> None:
+    train.train(
+        folder / "prepared", folder / "taught", folder / "eval/stsb", folder / "start",
+        folder / "trained", minutes=minutes, words=1, rows_rate=1, body_rate=1, teacher_share=0,
+        human_from=0, seed=0,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder to learn from in small steps."""
+    for name, size in {"POOL": 32, "TOKENS": 64, "PAIRS": 2, "HUMAN_PAIRS": 3}.items():
+        monkeypatch.setattr(train, name, size)
+    write_lesson(tmp_path)
+    before = signal.getsignal(signal.SIGTERM)
+    yield tmp_path
+    signal.signal(signal.SIGTERM, before)
+
+
+quiet = pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+
+
+@quiet
+def test_a_training_that_is_done_says_so(lesson: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    learn(lesson)
+    weights = (lesson / "trained/student/model.safetensors").read_bytes()
+    assert weights != (lesson / "start/model.safetensors").read_bytes()
+
+    learn(lesson)
+
+    assert "already trained for 0.0 minutes" in capsys.readouterr().out
+    assert (lesson / "trained/student/model.safetensors").read_bytes() == weights
+
+
+@quiet
+@pytest.mark.parametrize(
+    ("changed", "minutes"),  # of which the first are done already
+    [("start/tokenizer.json", 0.02), ("start/model.safetensors", 0.002),
+     ("taught/english.sha256", 0.002)],
+)  # fmt: skip
+def test_a_training_goes_on_from_its_own_start_only(
+    lesson: Path, changed: str, minutes: float
+) -> None:
+    learn(lesson)
+    with (lesson / changed).open("a") as stream:
+        stream.write(" ")
+
+    with pytest.raises(SystemExit, match="trained was trained from another start: remove it"):
+        learn(lesson, minutes)
+
+
+@quiet
+def test_a_checkpoint_that_does_not_say_where_it_began_is_not_gone_on_from(lesson: Path) -> None:
+    learn(lesson)
+    state = torch.load(lesson / "trained/checkpoint.pt", weights_only=True)
+    del state["start"]
+    torch.save(state, lesson / "trained/checkpoint.pt")
+
+    with pytest.raises(SystemExit, match="another start"):
+        learn(lesson)
+
+
+@quiet
+def test_a_training_that_is_stopped_saves_says_so_and_goes_on_later(
+    lesson: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = train.Texts.draw
+
+    def stopped(texts: train.Texts, n: int) -> tuple[list[str], np.ndarray]:
+        signal.raise_signal(signal.SIGTERM)
+        return draw(texts, n)
+
+    with monkeypatch.context() as patched, pytest.raises(SystemExit) as ended:
+        patched.setattr(train.Texts, "draw", stopped)
+        learn(lesson, 0.1)
+
+    assert ended.value.code == 128 + 15
+    state = torch.load(lesson / "trained/checkpoint.pt", weights_only=True)
+    assert state["step"] == 1
+    learn(lesson)
+    after = torch.load(lesson / "trained/checkpoint.pt", weights_only=True)
+    assert after["step"] > 1
+    assert after["elapsed"] >= 0.12 > state["elapsed"]
+
+
+@pytest.mark.parametrize("rows", [None, 0, 2])
+def test_human_scores_are_looked_for_before_any_training(lesson: Path, rows: int | None) -> None:
+    path = lesson / "eval/stsb/stsb-en-train.csv"
+    if rows is None:
+        path.unlink()
+    else:
+        path.write_text("a,b,1\n" * rows)
+
+    with pytest.raises(SystemExit, match=r"eval/stsb .* stsb-xx-train\.csv"):
+        learn(lesson)
+
+    assert not (lesson / "trained/checkpoint.pt").exists()
+
+
+def test_a_vocabulary_is_widened_anew_only_for_other_texts(
+    lesson: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def widen() -> None:
+        vocabulary.widen(lesson / "prepared", lesson / "start", [], True, lesson / "wide")
+
+    monkeypatch.setattr(vocabulary, "load_teacher", lambda: model_of([*SPECIAL, "the"], seed=1))
+    widen()
+    monkeypatch.undo()
+    made = (lesson / "wide/tokenizer.json").read_bytes()
+    monkeypatch.setattr(vocabulary, "load_teacher", lambda: model_of([*SPECIAL, "odd"], seed=1))
+
+    widen()
+    assert (lesson / "wide/tokenizer.json").read_bytes() == made
+    pq.write_table(pa.table({"text": ["another"]}), lesson / "prepared/english.parquet")
+    widen()
+    assert (lesson / "wide/tokenizer.json").read_bytes() != made
+
+
+def test_a_training_run_that_is_ended_ends_its_step(tmp_path: Path) -> None:
+    pipe = tmp_path / "eval/banking77/train.csv"
+    write_corpus(tmp_path / "corpus", ("es",))
+    pipe.parent.mkdir(parents=True)
+    os.mkfifo(pipe)
+    driver = subprocess.Popen(
+        [sys.executable, "-m", "training", "--corpus", tmp_path / "corpus",
+         "--eval", tmp_path / "eval", "--work", tmp_path / "work"]
+    )  # fmt: skip
+    end = None
+    while end is None:
+        assert driver.poll() is None
+        with contextlib.suppress(OSError):  # until the first step reads it
+            end = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        time.sleep(0.05)
+
+    driver.terminate()
+
+    assert driver.wait(60) == 128 + 15
+    with pytest.raises(BrokenPipeError):  # nobody reads it any more
+        os.write(end, b"text,category")
+    os.close(end)

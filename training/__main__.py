@@ -1,12 +1,26 @@
 """Run every step: ``python -m training --corpus ../shared/corpus --eval ../shared/eval``."""
 
 import argparse
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 
+def run(step: str, arguments: list[str]) -> None:
+    """Run one step to its end; where this process is ended, so is the step, and waited for."""
+    with subprocess.Popen([sys.executable, "-m", f"training.{step}", *arguments]) as child:
+        try:
+            code = child.wait()
+        finally:
+            child.terminate()  # a child that has ended hears nothing of it
+    if code:
+        print(f"{step} ended with {code}", file=sys.stderr)
+        raise SystemExit(code if code > 0 else 128 - code)
+
+
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpus", default="../shared/corpus")
     parser.add_argument("--eval", default="../shared/eval")
@@ -43,7 +57,7 @@ def main() -> None:
     Path(w).mkdir(parents=True, exist_ok=True)
     for step, *arguments in steps:
         print(f"== {step}", flush=True)
-        subprocess.run([sys.executable, "-m", f"training.{step}", *arguments], check=True)
+        run(step, arguments)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import torch
 from torch.nn.functional import cross_entropy
 
-from training import student
+from training import corpus, student
 from training.teach import load_teacher, taught
 
 # Share of texts for each (kind, language); None shares evenly among languages not named.
@@ -199,6 +199,10 @@ class Human:
             with path.open(encoding="utf-8", newline="") as stream:
                 table = list(csv.reader(stream))
             self.tables += [table] * (2 if path.name.split("-")[1] in TWICE else 1)
+        sizes = {len(table) for table in self.tables}
+        if len(sizes) != 1 or min(sizes) < HUMAN_PAIRS:
+            raise SystemExit(f"{folder} wants tables stsb-xx-train.csv of the same {HUMAN_PAIRS} "
+                             "pairs or more in each language")  # fmt: skip
 
     def draw(self, n: int) -> tuple[list[str], list[str], torch.Tensor]:
         a, b, scores = [], [], []
@@ -254,20 +258,29 @@ def train(
     torch.manual_seed(seed)
     out.mkdir(parents=True, exist_ok=True)
     checkpoint = out / "checkpoint.pt"
+    elapsed, step, seen, limit = 0.0, 0, 0, 60 * minutes
+    origin = corpus.fingerprint(
+        start / "tokenizer.json", start / "model.safetensors", taught_in / "english.sha256"
+    )
+    state = torch.load(checkpoint, weights_only=True) if checkpoint.exists() else None
+    if state:
+        if state.get("start") != origin:
+            raise SystemExit(f"{out} was trained from another start: remove it")
+        elapsed, step, seen = state["elapsed"], state["step"], state["seen"]
+        if elapsed >= limit:
+            print(f"{out} is already trained for {elapsed / 60:.1f} minutes")
+            return
     tokenizer, body = student.load(start)  # eval mode: distillation needs no dropout
     optims = optimisers(body)
-    elapsed, step, seen = 0.0, 0, 0
-    if checkpoint.exists():
-        state = torch.load(checkpoint, weights_only=True)
+    if state:
         body.load_state_dict(state["body"])
         for optim, content in zip(optims, state["optims"], strict=True):
             optim.load_state_dict(content)
-        elapsed, step, seen = state["elapsed"], state["step"], state["seen"]
     elif teacher_share:
         student.approach_teacher(tokenizer, body, load_teacher(), teacher_share)
     texts = Texts(prepared, taught(taught_in), words, seed + step)
     hypernyms, human = Hypernyms(prepared, seed + step), Human(stsb, seed + step)
-    limit, saved = 60 * minutes, elapsed
+    saved = elapsed
     clock = time.monotonic()
     totals = np.zeros(4)
     stop: list[int] = []
@@ -308,11 +321,18 @@ def train(
             stopping = stop or elapsed >= limit
             if stopping or elapsed - saved > CHECKPOINT:
                 saved = elapsed
-                state = {"body": body.state_dict(), "optims": [o.state_dict() for o in optims],
-                         "elapsed": elapsed, "step": step, "seen": seen}  # fmt: skip
+                # The student first: a checkpoint at the limit says that it is whole.
+                student.save(out / "student", tokenizer, body, torch.float32)
+                state = {
+                    "body": body.state_dict(),
+                    "optims": [o.state_dict() for o in optims],
+                    "elapsed": elapsed,
+                    "step": step,
+                    "seen": seen,
+                    "start": origin,
+                }
                 torch.save(state, checkpoint.with_suffix(".part"))
                 checkpoint.with_suffix(".part").rename(checkpoint)
-                student.save(out / "student", tokenizer, body, torch.float32)
                 clock = time.monotonic()  # saving does not count as training
             if step % 50 == 0:
                 line = json.dumps({
@@ -323,6 +343,8 @@ def train(
                 with open(out / "log.jsonl", "a", encoding="utf-8") as log:
                     log.write(line + "\n")
                 totals[:] = 0
+            if stop and elapsed < limit:
+                raise SystemExit(128 + stop[0])  # half-trained: no step after this one may go on
             if stopping:
                 return
 

@@ -148,10 +148,21 @@ def first_rows(old, new, rows: np.ndarray, texts, parallel, known: list[str]) ->
 
 
 def widen(prepared: Path, init: Path, known: list[str], only_english: bool, out: Path) -> None:
+    # Pieces of like use are proposed in another order each time, and what is trained on them is
+    # gone on with only as long as they stay.
+    mark = out / "origin.txt"
+    sources = (prepared / "rows.parquet", prepared / "english.parquet", init / "tokenizer.json",
+               init / "model.safetensors")  # fmt: skip
+    origin = " ".join([corpus.fingerprint(*sources), *known, str(only_english)])
+    if mark.exists() and mark.read_text() == origin:
+        print(f"{out} is already made of these texts")
+        return
+    mark.unlink(missing_ok=True)
     old, body = student.load(init)
     english = pq.read_table(prepared / "english.parquet")["text"].to_pylist()
     if only_english:
         student.save(out, *with_english(old, body, english, load_teacher()), torch.float32)
+        mark.write_text(origin)
         return
     table = pq.read_table(prepared / "rows.parquet").to_pydict()
     texts: dict[str, list[str]] = {"en": list(english)}
@@ -168,6 +179,7 @@ def widen(prepared: Path, init: Path, known: list[str], only_english: bool, out:
     new, body = with_english(new, body, english, load_teacher())
     body.config.pad_token_id = new.token_to_id("[PAD]")
     student.save(out, new, body, torch.float32)
+    mark.write_text(origin)
     for language, found in texts.items():
         sample = found[:: max(1, len(found) // 5000)]
         before, after = counts(old, sample).sum(), counts(new, sample).sum()
