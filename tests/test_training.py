@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel
 
-from training import calibrate, corpus, evaluate, prepare, student, train, vocabulary
+from training import calibrate, corpus, evaluate, export, prepare, student, train, vocabulary
 from training.teach import taught, teach
 from training.train import disagreement, strip_accents, typo
 
@@ -634,3 +634,39 @@ def test_a_training_run_that_is_ended_ends_its_step(tmp_path: Path) -> None:
     with pytest.raises(BrokenPipeError):  # nobody reads it any more
         os.write(end, b"text,category")
     os.close(end)
+
+
+def test_an_export_takes_the_place_of_the_last_one_whatever_a_killed_one_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "write_body", lambda bert, path: path.touch())  # wants onnx
+    write_encoder(tmp_path / "student")
+    out = tmp_path / "new/folder/encoder"
+    export.export([tmp_path / "student"], None, out)
+    (out / "README.md").write_text("the card")
+    (out.parent / "encoder.old").mkdir()
+    (out.parent / "encoder.old/left").touch()
+
+    export.export([tmp_path / "student"], None, out)
+
+    assert list(out.parent.iterdir()) == [out]
+    assert (out / "README.md").read_text() == "the card"
+    assert json.loads((out / "softdict.json").read_text())["dimension"] == 8
+
+
+def test_an_export_that_fails_leaves_the_last_one_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(bert: BertModel, path: Path) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(export, "write_body", full)
+    write_encoder(tmp_path / "student")
+    out = tmp_path / "shipped/encoder"
+    out.mkdir(parents=True)
+    (out / "README.md").write_text("the card")
+
+    with pytest.raises(OSError, match="no space left"):
+        export.export([tmp_path / "student"], None, out)
+
+    assert [*out.parent.rglob("*")] == [out, out / "README.md"]

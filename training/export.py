@@ -98,31 +98,43 @@ def mean_of(sources: list[Path]):
     return tokenizer, body
 
 
-def export(sources: list[Path], calibration: Path | None, out: Path) -> None:
-    tokenizer, body = mean_of(sources)
-    student.part_symbols(student.keep_accents(tokenizer))
-    fresh = Path(tempfile.mkdtemp(prefix="encoder-", dir=out.parent))
-    fresh.chmod(0o755)
+def write(fresh: Path, tokenizer, body, measured: dict, card: Path) -> None:
+    """Fill a new folder with all that ships."""
     body.config.name_or_path = ""
     student.save(fresh, tokenizer, body, torch.float16)
     weights = fresh / "model.safetensors"
     save_file(load_file(weights), weights, metadata={"format": "pt"})
     half = body.half().float()  # the body that ships is made of the fp16 values that ship
     write_body(half, fresh / "body.onnx")
-    measured = json.loads(calibration.read_text()) if calibration else {"temperature": 0.1}
     student.write_json(fresh / "softdict.json", {
         "sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),
         "dimension": body.config.hidden_size, "max_tokens": student.MAX_TOKENS,
         "languages": LANGUAGES, **measured,
     })  # fmt: skip
-    if (out / "README.md").exists():
-        shutil.copy(out / "README.md", fresh / "README.md")
+    if card.exists():
+        shutil.copy(card, fresh / "README.md")
+    fresh.chmod(0o755)
     for path in fresh.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def export(sources: list[Path], calibration: Path | None, out: Path) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    measured = json.loads(calibration.read_text()) if calibration else {"temperature": 0.1}
+    tokenizer, body = mean_of(sources)
+    student.part_symbols(student.keep_accents(tokenizer))
+    fresh = Path(tempfile.mkdtemp(prefix="encoder-", dir=out.parent))
     replaced = out.with_name(out.name + ".old")
-    if out.exists():
-        out.rename(replaced)
-    fresh.rename(out)
+    try:
+        write(fresh, tokenizer, body, measured, out / "README.md")
+        if out.exists():
+            if replaced.exists():  # an export was killed before it had removed it
+                shutil.rmtree(replaced)
+            out.rename(replaced)
+        fresh.rename(out)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
     shutil.rmtree(replaced, ignore_errors=True)
     total = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     print(f"{out}: {total / 1e6:.1f} MB")
