@@ -236,7 +236,10 @@ def calibrate(name: str, prepared: Path, folder: Path, out: Path, seed: int) -> 
     }
     student.write_json(out, {
         "temperature": round(best, 2), "temperature_by_language": languages,
-        "confidence": {name: round(value, 4) for name, value in coefficients.items()},
+        "confidence": {
+            **{name: round(value, 4) for name, value in coefficients.items()},
+            "most_keys": MOST_KEYS,
+        },
     })  # fmt: skip
     student.write_json(out.with_name(out.stem + "-report.json"), {
         "temperature": best, "temperature_by_source": each, "cosines": cosines(found),

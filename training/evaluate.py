@@ -200,7 +200,8 @@ def evaluate(name: str, prepared: Path, folder: Path) -> dict[str, float]:
 
 def remembered(name: str, prepared: Path, folder: Path, kept: Path) -> dict[str, float]:
     """Return the figures of these weights on these data, measured once."""
-    weights = Path(name.removeprefix("fast:")).glob("model.safetensors")
+    encoder = Path(name.removeprefix("fast:"))
+    weights = [*encoder.glob("tokenizer.json"), *encoder.glob("model.safetensors")]
     tables = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     version = corpus.fingerprint(*weights, prepared / "dev.json", *tables)[:12]
     memory = kept / f"{name.replace('/', '_').replace(':', '_')}-{version}.json"

@@ -2,10 +2,11 @@
 
 What a reader of the file gets back: from Parquet everything, with integers as floats; from JSON
 Lines everything, with types inferred anew; from CSV everything but the difference between a blank
-text and a missing one, and blanks around keys. Where labels must keep their type (a text "007", a
-category that hardly repeats), load with ``columns`` saying so; which columns are attributes only
-Parquet says, so load the others with ``attributes``; and where a column of values is named as
-keys are (``key``, ``name``), say with ``key`` which one holds them.
+text and a missing one, and blanks around keys; with a NUL character in a text it is not read. Where
+labels must keep their type (a text "007", a category that hardly repeats), load with ``columns``
+saying so; which columns are attributes only Parquet says, so load the others with ``attributes``;
+and where a column of values is named as keys are (``key``, ``name``), say with ``key`` which one
+holds them.
 """
 
 from __future__ import annotations
