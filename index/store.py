@@ -544,8 +544,12 @@ def _prepare(connection: sqlite3.Connection, *, read_only: bool) -> None:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if read_only and not tables:  # whoever began it was killed at once
         raise StoreCorrupt("the database is still empty: load something first")
-    known = {SCHEMA_VERSION} if read_only else {*MIGRATIONS, SCHEMA_VERSION}
-    if tables and not (application == APPLICATION and version in known):
+    if read_only and application == APPLICATION and version in MIGRATIONS:
+        raise StoreCorrupt(
+            f"the database is of schema {version}: start the service once, or open it for writing, "
+            f"which brings it to schema {SCHEMA_VERSION}"
+        )
+    if tables and not (application == APPLICATION and version in {*MIGRATIONS, SCHEMA_VERSION}):
         raise StoreCorrupt(
             f"the database is of schema {version} and this version of softdict reads "
             f"{SCHEMA_VERSION}; export with the version that wrote it, and load again"

@@ -172,7 +172,7 @@ class Runtime:
         """Encode anew, the smallest first, what other weights of the built-in encoder wrote."""
         outdated = [dataset for dataset in self.catalog.values() if dataset.outdated]
         for dataset in sorted(outdated, key=len):
-            log.info("dataset %s was written by other weights; it is encoded anew", dataset.name)
+            log.info("dataset %s is of another builtin; it is encoded anew", dataset.name)
             work = partial(_reencode, dataset)
             self.jobs.submit(dataset.name, work, lambda: None, kind="reencode")
 

@@ -480,7 +480,7 @@ def test_a_database_of_the_first_schema_is_brought_to_this_one(tmp_path: Path) -
     with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection:
         connection.executescript(first_schema)
 
-    with pytest.raises(StoreCorrupt, match="schema 1"):
+    with pytest.raises(StoreCorrupt, match="schema 1: start the service once, or open it for wr"):
         Store(tmp_path, read_only=True)
     with closing(Store(tmp_path)) as store:
         (record,) = store.records()
