@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from index import generation
 from index.answering import new_settings
-from index.answers import Column, LoadReport, Precision
+from index.answers import Column, Description, LoadReport, Precision
 from index.embedding import Embedding
 from index.encoders import check_spec, open_encoder
 from index.errors import DatasetExists, Fault, InvalidRequest, UnknownDataset
@@ -88,6 +89,14 @@ class Catalog(Mapping[str, SoftDict]):
 
     def __len__(self) -> int:
         return len(self._datasets)
+
+    def descriptions(self) -> list[Description]:
+        """Describe the datasets, but for those that are deleted before their turn comes."""
+        found = []
+        for dataset in list(self._datasets.values()):
+            with suppress(UnknownDataset):
+                found.append(dataset.describe())
+        return found
 
     def create(
         self,

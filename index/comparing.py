@@ -83,6 +83,8 @@ def _differences(exact: ExactAnswer, soft: Answer, manual: ManualAnswer | None) 
 def _read_alike(held: Value, blended: Value) -> bool:
     if isinstance(held, tuple) and isinstance(blended, tuple):
         return all(map(_read_alike, held, blended))
+    if not isinstance(held, int | float):  # a label, or none: "nothing" is one too
+        return held == blended
     return rounded(held) == rounded(blended)
 
 

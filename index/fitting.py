@@ -18,10 +18,9 @@ REFIT = 0.2  # share of the entries come, gone or given other values since the l
 PROBES, PROBED_SCORES = 512, 2 * 10**7  # bounds on the keys asked for, and on their scores
 
 
-def due(record: Record, entries: int) -> bool:
+def due(record: Record) -> bool:
     """Tell whether the dataset has changed enough for another fit."""
-    moved = abs(entries - record.fitted_entries) + record.revalued
-    return record.temperature == "auto" and moved > REFIT * record.fitted_entries
+    return record.temperature == "auto" and record.moved > REFIT * record.fitted_entries
 
 
 def fit_snapshot(snapshot: Snapshot, record: Record) -> tuple[float | None, int]:

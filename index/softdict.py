@@ -834,7 +834,7 @@ class SoftDict(MutableMapping[str, Any]):
 
     def _remove(self, snapshot: Snapshot, places: Sequence[Place]) -> None:
         with self._change() as store:
-            store.delete_entries(snapshot.id(place) for place in places)
+            store.delete_entries(self.id, [snapshot.id(place) for place in places])
             self._show(snapshot.without(places))
 
     @contextmanager
@@ -847,7 +847,7 @@ class SoftDict(MutableMapping[str, Any]):
     def _show(self, after: Snapshot, *, refit: bool = False) -> None:
         """Fit τ if that is due, and show readers the result once it is durable."""
         store, dataset = self._store, self.id
-        if refit or due(store.record(dataset), len(after)):
+        if refit or due(store.record(dataset)):
             store.set_fit(dataset, *fit_snapshot(after, store.record(dataset)))
         shown = after.tidied()
         store.after_commit(lambda: self._publish(store.record(dataset), shown))

@@ -52,7 +52,7 @@ CREATE TABLE datasets (
     temperature TEXT NOT NULL,      -- the setting
     fitted REAL,                    -- what auto was fitted to, in units of cosine
     fitted_entries INTEGER NOT NULL DEFAULT 0,  -- entries at the time of that fit
-    revalued INTEGER NOT NULL DEFAULT 0,        -- values changed since, an entry each time
+    moved INTEGER NOT NULL DEFAULT 0,           -- entries come, gone or changed since
     tolerance REAL,                 -- wanted total variation error; NULL is the default
     precision TEXT NOT NULL DEFAULT 'full',     -- of vectors in memory: full or half
     forgotten INTEGER NOT NULL DEFAULT 0,       -- deletions up to this version are not listed
@@ -105,7 +105,7 @@ CREATE TABLE deletions (
 CREATE INDEX deletions_changed ON deletions (dataset, changed);
 """,
     2: "ALTER TABLE datasets ADD COLUMN precision TEXT NOT NULL DEFAULT 'full';",
-    3: "ALTER TABLE datasets ADD COLUMN revalued INTEGER NOT NULL DEFAULT 0;",
+    3: "ALTER TABLE datasets ADD COLUMN moved INTEGER NOT NULL DEFAULT 0;",
 }
 
 
@@ -128,7 +128,7 @@ class Record:
     temperature: str
     fitted: float | None
     fitted_entries: int
-    revalued: int
+    moved: int
     tolerance: float | None
     precision: Precision
     forgotten: int
@@ -401,7 +401,7 @@ class Store:
         """Keep what ``auto`` was fitted to, and on how many entries."""
         with self.transaction():
             self._connection.execute(
-                "UPDATE datasets SET fitted = ?, fitted_entries = ?, revalued = 0 WHERE id = ?",
+                "UPDATE datasets SET fitted = ?, fitted_entries = ?, moved = 0 WHERE id = ?",
                 (fitted, entries, dataset),
             )
 
@@ -423,6 +423,7 @@ class Store:
                     for place, (key, values, vector) in enumerate(entries)
                 ),
             )
+            self._count_moved(dataset, cursor.rowcount)
             return list(range(first, first + cursor.rowcount)), arrived
 
     def _next_entry(self) -> int:
@@ -438,10 +439,7 @@ class Store:
                 f"UPDATE entries SET value = ?, {CHANGED} WHERE id = ?",
                 ((_json(values), entry) for entry, values in changes),
             )
-            self._connection.execute(
-                "UPDATE datasets SET revalued = revalued + ? WHERE id = ?",
-                (max(cursor.rowcount, 0), dataset),
-            )
+            self._count_moved(dataset, cursor.rowcount)
 
     def update_vectors(self, changes: Iterable[tuple[int, Rows]]) -> None:
         """Give entries other vectors."""
@@ -451,9 +449,10 @@ class Store:
                 ((_blob(vector), entry) for entry, vector in changes),
             )
 
-    def delete_entries(self, entries: Iterable[int]) -> None:
-        """Remove entries."""
+    def delete_entries(self, dataset: int, entries: Sequence[int]) -> None:
+        """Remove entries of a dataset."""
         with self.transaction():
+            self._count_moved(dataset, len(entries))
             for entry in entries:
                 self._connection.execute(
                     "INSERT INTO deletions SELECT entries.id, dataset, version FROM entries"
@@ -461,6 +460,11 @@ class Store:
                     (entry,),
                 )
                 self._connection.execute("DELETE FROM entries WHERE id = ?", (entry,))
+
+    def _count_moved(self, dataset: int, entries: int) -> None:
+        self._connection.execute(
+            "UPDATE datasets SET moved = moved + ? WHERE id = ?", (max(entries, 0), dataset)
+        )
 
     def forget_deletions(self, dataset: int, *, until: int) -> None:
         """Forget the deletions up to a version: an older index on disk is of no use then.

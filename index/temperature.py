@@ -44,7 +44,8 @@ class Temperature:
     def __str__(self) -> str:
         if self.amount is None:
             return self.kind
-        return whole(self.amount) if self.kind == "number" else f"{self.kind}:{whole(self.amount)}"
+        amount = whole(float(self.amount))
+        return amount if self.kind == "number" else f"{self.kind}:{amount}"
 
 
 def parse_temperature(value: object) -> Temperature:
@@ -163,10 +164,9 @@ def number_likelihood(numbers: NDArray[np.float64], probes: NDArray[np.int64]) -
     """Score (n, w) numbers, NaN where missing, by a Gaussian of one variance for all probes."""
     there = np.asarray(~np.isnan(numbers).any(axis=1))
     asked = there[probes]
+    # One value for all says nothing of τ, and its mean may be off by a bit.
     if not asked.any() or (numbers[there] == numbers[there][0]).all():
-        return lambda _: (
-            0.0
-        )  # one value for all says nothing of τ, and its mean may be off by a bit
+        return lambda _: 0.0
     # Centred and scaled, which moves no maximum: float32 would drown dates in their rounding.
     centred = numbers - numbers[there].mean(axis=0)
     centred /= max(float(centred[there].std()), 1e-300)

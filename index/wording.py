@@ -11,12 +11,16 @@ SHOWN = 8  # components of a vector
 
 def whole(value: Value) -> str:
     """Write a stored value, every digit of it."""
-    return _worded(value, lambda number: repr(number).removesuffix(".0"))
+    return _worded(value, _digits)
 
 
 def rounded(value: Value) -> str:
     """Write a blended value: four digits of a number, and all that stand before its point."""
     return _worded(value, lambda x: f"{x:.0f}" if 1e3 <= abs(x) < 1e15 else f"{x:.4g}")
+
+
+def _digits(number: float) -> str:
+    return str(number) if isinstance(number, int) else repr(float(number)).removesuffix(".0")
 
 
 def _worded(value: Value, number: Callable[[float], str]) -> str:

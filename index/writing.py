@@ -57,7 +57,7 @@ def prepare(
             place = snapshot.find(key)
             if place is None:
                 new.append((key, values))
-            else:
+            elif values != snapshot.values(place):
                 changes.updates[place] = values
         pace.skip(len(batch) - len(new))
         if new:

@@ -306,7 +306,7 @@ def datasets(home: Path | None, as_json: bool) -> None:
                 yield f"{each.name}  {each.entries:,} entries  {types}  {each.encoder}"
                 yield f"  {settings_text(each)}"
 
-        found = [DatasetOut.of(each.describe()) for each in catalog.values()]
+        found = [DatasetOut.of(each) for each in catalog.descriptions()]
         show(DatasetsOut(datasets=found), as_json, lines)
 
 

@@ -27,8 +27,7 @@ MEDIA_TYPES = {
 @routes.get("/datasets", responses={200: DatasetsOut, **said()})
 def datasets() -> DatasetsOut:
     """List the datasets, in order of creation: the first answers where none is named."""
-    catalog = runtime().catalog
-    return DatasetsOut(datasets=[DatasetOut.of(each.describe()) for each in catalog.values()])
+    return DatasetsOut(datasets=[DatasetOut.of(each) for each in runtime().catalog.descriptions()])
 
 
 @routes.post(

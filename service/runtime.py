@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -169,12 +169,14 @@ class Runtime:
         log.info("created the bundled dataset %s", dataset["name"])
 
     def _reencode_outdated(self) -> None:
-        """Encode anew, the smallest first, what other weights of the built-in encoder wrote."""
-        outdated = [dataset for dataset in self.catalog.values() if dataset.outdated]
-        for dataset in sorted(outdated, key=len):
-            log.info("dataset %s is of another builtin; it is encoded anew", dataset.name)
-            work = partial(_reencode, dataset)
-            self.jobs.submit(dataset.name, work, lambda: None, kind="reencode")
+        """Encode anew, the smallest first, what another version of the built-in encoder wrote."""
+        for each in sorted(self.catalog.descriptions(), key=lambda each: each.entries):
+            with suppress(UnknownDataset):  # it was deleted meanwhile
+                dataset = self.catalog[each.name]
+                if dataset.outdated:
+                    log.info("dataset %s is of another builtin; it is encoded anew", each.name)
+                    work = partial(_reencode, dataset)
+                    self.jobs.submit(each.name, work, lambda: None, kind="reencode")
 
     def _stop_if_closing(self, progress: Progress) -> None:
         if self._closing:

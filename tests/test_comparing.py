@@ -66,6 +66,13 @@ def test_what_an_entry_holds_is_said_whole_and_what_reads_alike_is_no_difference
     assert "·126014024" in steps
 
 
+def test_a_missing_value_and_a_label_that_reads_like_none_differ():
+    d = SoftDict({"a": {"x": None, "n": 1}, "b": {"x": "nothing", "n": 1}}, encoder="random")
+
+    (said,) = d.compare("a").differences
+    assert said == "x: the exact entry holds nothing, attention blends nothing."
+
+
 def test_vectors_that_differ_far_behind_differ():
     d = SoftDict({"a": (0.0,) * 20, "b": (*(0.0,) * 19, 1.0)}, encoder="random")
 

@@ -246,7 +246,7 @@ def test_a_built_in_encoder_that_is_not_whole_is_unavailable(tmp_path, monkeypat
         open_encoder("builtin")
 
     assert str(tmp_path) in str(refused.value)
-    assert harm is not Path.unlink or f"lacks {name}" in str(refused.value)
+    assert harm is not Path.unlink or name in str(refused.value)
 
 
 @pytest.mark.parametrize("card", ["", "[]", "{}", '{"sha256": 5}'])

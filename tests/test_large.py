@@ -493,6 +493,22 @@ def test_a_dataset_that_goes_while_it_is_first_read_is_not_there_in_part(
             len(d)
 
 
+def test_a_list_passes_over_what_is_deleted_before_its_turn_comes(tmp_path, monkeypatch):
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("gone", encoder=ENCODER)["a"] = 1
+        catalog.create("kept", encoder=ENCODER)["b"] = 2
+    with Catalog.open(tmp_path) as catalog:
+        describe = SoftDict.describe
+
+        def late(self):
+            if self.name == "gone" and "gone" in catalog:
+                catalog.delete("gone")
+            return describe(self)
+
+        monkeypatch.setattr(SoftDict, "describe", late)
+        assert [each.name for each in catalog.descriptions()] == ["kept"]
+
+
 def test_reencoding_drops_the_sketch_and_makes_another(home):
     with SoftDict.open(home) as d:
         d.reencode("random:2")

@@ -513,7 +513,7 @@ def test_what_changed_since_a_version_can_be_asked_for(tmp_path: Path) -> None:
         with store.transaction():
             store.touch(dataset, "d")
             store.update_values(dataset, [(ids[0], ())])
-            store.delete_entries([ids[1]])
+            store.delete_entries(dataset, [ids[1]])
 
         with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection:
             changed = connection.execute("SELECT key, changed FROM entries ORDER BY id").fetchall()

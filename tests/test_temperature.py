@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from index import SoftDict
 from index.errors import InvalidRequest
+from index.fitting import fit_snapshot
 from index.temperature import (
+    Temperature,
     effective_keys_temperature,
     fit_temperature,
     label_likelihood,
@@ -265,5 +267,30 @@ def test_values_that_are_corrected_are_fitted_anew():
 
     assert before.temperature_source == "encoder"
     assert d.describe().temperature_source == "fitted"
-    d.update(sines)
+    d.set_temperature("auto")
     assert d.search("90").temperature == fresh.temperature
+
+
+def test_what_comes_counts_beside_what_goes_and_what_stays_as_it_was_does_not(monkeypatch):
+    fits = []
+    monkeypatch.setattr(
+        "index.softdict.fit_snapshot",
+        lambda snapshot, record: fits.append(len(snapshot)) or fit_snapshot(snapshot, record),
+    )
+    d = SoftDict({str(angle): 1.0 for angle in range(100)}, encoder=Around())
+    fits.clear()
+
+    for _ in range(50):
+        d["7"] = 1.0
+    assert fits == []
+    for angle in range(10):
+        del d[str(angle)]
+        d[str(angle + 100)] = 2.0
+    assert fits == []
+    d["200"] = 2.0
+    assert fits == [101]
+
+
+def test_a_setting_made_of_a_numpy_number_is_read_again():
+    for setting in (Temperature("number", np.float64(0.05)), Temperature("number", np.int64(2))):
+        assert parse_temperature(str(setting)) == setting

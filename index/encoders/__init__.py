@@ -23,7 +23,7 @@ __all__ = ["Encoder", "EncoderWorker", "Kind", "Rows", "check_spec", "open_encod
 
 SEED_DIGITS = 100  # int() refuses 4,300
 BUILTIN: Final = Path(__file__).resolve().parents[2] / "data" / "encoder"
-NEEDED: Final = ("model.safetensors", "body.onnx", "tokenizer.json", "softdict.json")
+NEEDED: Final = ("model.safetensors", "tokenizer.json", "softdict.json")  # on either path
 
 _open: dict[str, EncoderWorker] = {}
 _opening = threading.Lock()

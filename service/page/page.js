@@ -74,9 +74,10 @@ let asking = null; // the AbortController of the question under way
 let job = null; // the id of the load under way
 
 const t = (name, ...parts) => parts.reduce((text, part, i) => text.replace(`{${i}}`, () => part), TEXTS[language][name]);
-const number = (value, digits = 4) => new Intl.NumberFormat(language, { maximumSignificantDigits: digits }).format(value);
-const whole = (value) => number(value, Number.isInteger(value) ? 17 : 15); // as it is stored
-const rounded = (value, digits = 4) => number(value, Math.max(digits, Math.min(15, Math.floor(Math.log10(Math.abs(value))) + 1)));
+const far = (value) => value !== 0 && !(Math.abs(value) >= 1e-6 && Math.abs(value) < 1e16); // too many zeros to read
+const number = (value, digits = 4) => new Intl.NumberFormat(language, { maximumSignificantDigits: digits, notation: far(value) ? "scientific" : "standard" }).format(value);
+const whole = (value) => number(value, 17); // as it is stored
+const rounded = (value, digits = 4) => number(value, far(value) ? digits : Math.max(digits, Math.min(16, Math.floor(Math.log10(Math.abs(value))) + 1)));
 const unit = (value, name) => new Intl.NumberFormat(language, { style: "unit", unit: name, maximumFractionDigits: 0 }).format(value);
 const duration = (seconds) => {
   if (seconds < 60) return unit(Math.ceil(seconds), "second");

@@ -318,7 +318,7 @@ def test_one_answer_never_stands_under_another_question(browser: Chrome, bundled
 def test_stored_numbers_are_shown_whole_and_marks_of_replacement_stay_text(
     browser: Chrome, bundled: Service
 ) -> None:
-    rows = {"méxico": 126014024, "US$$ 5 $& $'": 1234567.89}
+    rows = {"méxico": 126014024, "US$$ 5 $& $'": 1234567.89, "a": 0.1 + 0.2, "b": 1e-300}
     assert bundled.post("/datasets", {"name": "gente", "entries": rows}).status == 201
     browser.get(bundled.origin + "/?lang=en&dataset=gente&q=méxico&temperature=0.01")
     until(browser, lambda: weights(browser))
@@ -327,6 +327,10 @@ def test_stored_numbers_are_shown_whole_and_marks_of_replacement_stay_text(
     assert text(browser, "#blend .headline").startswith("126,014,024 ")
     ask(browser, "US$$ 5 $& $'")
     assert text(browser, "#exact") == "1,234,567.89"
+    ask(browser, "a")
+    assert text(browser, "#exact") == "0.30000000000000004"
+    ask(browser, "b")
+    assert text(browser, "#exact") == "1E-300"
     assert bundled.ask("DELETE", "/datasets/gente").status == 204
 
 
