@@ -155,11 +155,12 @@ class Snapshot:
 
     def left(self, sketch: Sketch, allowed: NDArray[np.bool_]) -> Left:
         """Say what a mask leaves of the sketched block; of its own masks it is remembered."""
-        known, left = self._left.get(id(allowed), (None, None))
-        if left is None or known is not allowed:
-            left = Left.of(sketch, allowed[: len(sketch)])
-            if any(allowed is mask for mask in (self.alive, *self.having)):
-                self._left[id(allowed)] = (allowed, left)
+        remembered = self._left.get(id(allowed))
+        if remembered is not None:
+            return remembered[1]
+        left = Left.of(sketch, allowed[: len(sketch)])
+        if any(allowed is mask for mask in (self.alive, *self.having)):
+            self._left[id(allowed)] = (allowed, left)  # as long as it is held, no other has its id
         return left
 
     @cached_property

@@ -672,7 +672,7 @@ class SoftDict(MutableMapping[str, Any]):
         """Read the entries, and the settings with them where another process may write."""
         if not self._store.read_only:
             read = Moment(self._first, self._read_entries(self._first))
-            if read.record.id not in {record.id for record in self._store.records()}:
+            if not self._store.holds(self._first.id):
                 raise UnknownDataset(self.name, [record.name for record in self._store.records()])
             return read  # whole: it was deleted neither before nor meanwhile
         with self._store.reading() as store:

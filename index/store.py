@@ -222,6 +222,12 @@ class Store:
             rows = self._connection.execute("SELECT * FROM datasets ORDER BY id").fetchall()
             return [self._record(row) for row in rows]
 
+    def holds(self, dataset: int) -> bool:
+        """Tell whether a dataset is still there."""
+        with self._lock:
+            query = "SELECT 1 FROM datasets WHERE id = ?"
+            return self._connection.execute(query, (dataset,)).fetchone() is not None
+
     def record(self, dataset: int) -> Record:
         """Read the settings of a dataset that is there."""
         with self._lock:

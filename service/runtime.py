@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -170,13 +171,16 @@ class Runtime:
 
     def _reencode_outdated(self) -> None:
         """Encode anew, the smallest first, what another version of the built-in encoder wrote."""
-        for each in sorted(self.catalog.descriptions(), key=lambda each: each.entries):
+        outdated = []
+        for name in self.catalog:
             with suppress(UnknownDataset):  # it was deleted meanwhile
-                dataset = self.catalog[each.name]
-                if dataset.outdated:
-                    log.info("dataset %s is of another builtin; it is encoded anew", each.name)
-                    work = partial(_reencode, dataset)
-                    self.jobs.submit(each.name, work, lambda: None, kind="reencode")
+                dataset = self.catalog[name]
+                if dataset.outdated:  # of the others no entry is read
+                    outdated.append((len(dataset), dataset))
+        for _, dataset in sorted(outdated, key=itemgetter(0)):
+            log.info("dataset %s is of another builtin; it is encoded anew", dataset.name)
+            work = partial(_reencode, dataset)
+            self.jobs.submit(dataset.name, work, lambda: None, kind="reencode")
 
     def _stop_if_closing(self, progress: Progress) -> None:
         if self._closing:
