@@ -1,9 +1,9 @@
-"""The README's commands run, its examples are what comes out, and its Spanish twin keeps step.
+"""The pages' commands run, their examples are what comes out, and their Spanish twins keep step.
 
-In README.md a block of ``bash`` is run, and the block of ``json`` or ``text`` after it is its
-output; a block of ``sh`` sets something up and is not run here; a block of ``python`` is a
-session. Figures may differ by what a processor does to them. After a change of the encoder,
-``.venv/bin/python -m tests.test_docs`` writes the outputs of both pages anew.
+The pages are README.md and those of docs/, read in that order. A block of ``bash`` is run, and the
+block of ``json`` or ``text`` after it is its output; a block of ``sh`` sets something up and is not
+run here; a block of ``python`` is a session. Figures may differ by what a processor does to them.
+After a change of the encoder, ``.venv/bin/python -m tests.test_docs`` writes all outputs anew.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ from service.settings import Settings, variable
 from tests.service.running import Service, environment
 
 ROOT = Path(__file__).parents[1]
-ENGLISH, SPANISH = ROOT / "README.md", ROOT / "README.es.md"
+ENGLISH = [ROOT / "README.md", *(ROOT / "docs" / f"{page}.md" for page in
+                                 ("questions", "files", "large", "running"))]  # fmt: skip
+SPANISH = [page.with_suffix(".es.md") for page in ENGLISH]
+SETTINGS, AJUSTES = ROOT / "docs" / "running.md", ROOT / "docs" / "running.es.md"
+every_page = pytest.mark.parametrize("page", [*ENGLISH, *SPANISH], ids=lambda path: path.name)
 DECIMALS = 3  # of figures in the examples
 # Another processor rounds the encoder's int8 products its own way, and moves a cosine by 0.001.
 ABSOLUTE, RELATIVE = 0.01, 0.02
@@ -176,12 +180,17 @@ class Checker(doctest.OutputChecker):
 # --- the tests --------------------------------------------------------------------------------
 
 
+def english_blocks() -> list[Block]:
+    return [block for page in ENGLISH for block in blocks(page.read_text("utf-8"))]
+
+
 def test_every_command_gives_what_the_page_shows(reader: Reader) -> None:
     faults = []
-    for command, shown in examples(ENGLISH.read_text("utf-8")):
-        real = reader.run(command.text)
-        if shown is not None:
-            faults += [f"{command.text}{fault}" for fault in outputs_differ(shown, real)]
+    for page in ENGLISH:
+        for command, shown in examples(page.read_text("utf-8")):
+            real = reader.run(command.text)
+            if shown is not None:
+                faults += [f"{command.text}{fault}" for fault in outputs_differ(shown, real)]
 
     assert faults == []
 
@@ -189,11 +198,9 @@ def test_every_command_gives_what_the_page_shows(reader: Reader) -> None:
 def test_the_python_session_gives_what_the_page_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = "\n".join(
-        b.text for b in blocks(ENGLISH.read_text("utf-8")) if b.language == "python"
-    )
+    session = "\n".join(b.text for b in english_blocks() if b.language == "python")
     monkeypatch.chdir(tmp_path)
-    test = doctest.DocTestParser().get_doctest(session, {}, "README.md", "README.md", 0)
+    test = doctest.DocTestParser().get_doctest(session, {}, "the pages", None, 0)
     report: list[str] = []
     result = doctest.DocTestRunner(Checker(), verbose=False).run(test, out=report.append)
 
@@ -202,26 +209,46 @@ def test_the_python_session_gives_what_the_page_shows(
 
 
 def test_every_make_target_of_the_page_exists() -> None:
-    named = set(
-        re.findall(r"\bmake (\w+)", "".join(b.text for b in blocks(ENGLISH.read_text("utf-8"))))
-    )
+    named = set(re.findall(r"\bmake (\w+)", "".join(b.text for b in english_blocks())))
     targets = set(re.findall(r"^(\w+):.*## ", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
 
     assert {"run", "test"} <= named <= targets
 
 
-@pytest.mark.parametrize("page", [ENGLISH, SPANISH], ids=lambda path: path.name)
+def test_every_page_of_the_folder_is_read() -> None:
+    assert {*ENGLISH, *SPANISH} == {*ROOT.glob("README*.md"), *(ROOT / "docs").glob("*")}
+
+
+@every_page
 def test_every_file_the_page_links_to_exists(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8"))
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
 
     assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
+    assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("page", [ENGLISH, SPANISH], ids=lambda path: path.name)
+@every_page
+def test_every_place_the_page_links_to_exists(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]*)#([^)]*)\)", page.read_text("utf-8"))
+    missing = [
+        (path, place)
+        for path, place in links
+        if place not in places((page.parent / path if path else page).read_text("utf-8"))
+    ]
+
+    assert missing == []
+
+
+def places(page: str) -> set[str]:
+    """Return the anchors that GitHub gives a page's headings."""
+    titles = re.findall(r"^#+ (.*)$", FENCE.sub("", page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", [SETTINGS, AJUSTES], ids=lambda path: path.name)
 def test_the_table_of_settings_is_the_real_one(page: Path) -> None:
     rows = re.findall(r"^\| `(SOFTDICT_\w+)` \| (.*?) \| (.*?) \|$", page.read_text("utf-8"), re.M)
-    thousands = " " if page == SPANISH else ","
+    thousands = " " if page == AJUSTES else ","
     defaults = {
         variable(name): shown_default(field.default).replace(",", thousands)
         for name, field in Settings.model_fields.items()
@@ -232,7 +259,9 @@ def test_the_table_of_settings_is_the_real_one(page: Path) -> None:
 
 
 def test_the_table_of_settings_says_what_the_service_says() -> None:
-    rows = re.findall(r"^\| `(SOFTDICT_\w+)` \| .*? \| (.*?) \|$", ENGLISH.read_text("utf-8"), re.M)
+    rows = re.findall(
+        r"^\| `(SOFTDICT_\w+)` \| .*? \| (.*?) \|$", SETTINGS.read_text("utf-8"), re.M
+    )
 
     assert dict(rows) == {variable(n): f.description for n, f in Settings.model_fields.items()}
 
@@ -250,8 +279,9 @@ def shown_default(default: object) -> str:
             return f"`{default}`"
 
 
-def test_the_spanish_page_keeps_step() -> None:
-    english, spanish = ENGLISH.read_text("utf-8"), SPANISH.read_text("utf-8")
+@pytest.mark.parametrize(("english_page", "spanish_page"), [*zip(ENGLISH, SPANISH, strict=True)])
+def test_the_spanish_page_keeps_step(english_page: Path, spanish_page: Path) -> None:
+    english, spanish = english_page.read_text("utf-8"), spanish_page.read_text("utf-8")
 
     def headings(page: str) -> list[int]:
         return [len(marks) for marks in re.findall(r"^(#+) ", FENCE.sub("", page), re.MULTILINE)]
@@ -370,5 +400,7 @@ def copied(page: str, model: str) -> str:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch, following(Path(scratch)) as visitor:
-        ENGLISH.write_text(refreshed(ENGLISH.read_text("utf-8"), visitor), "utf-8")
-    SPANISH.write_text(copied(SPANISH.read_text("utf-8"), ENGLISH.read_text("utf-8")), "utf-8")
+        for page in ENGLISH:
+            page.write_text(refreshed(page.read_text("utf-8"), visitor), "utf-8")
+    for page, twin in zip(ENGLISH, SPANISH, strict=True):
+        twin.write_text(copied(twin.read_text("utf-8"), page.read_text("utf-8")), "utf-8")

@@ -138,7 +138,7 @@ def test_the_two_forms_say_the_same(text, document):
     assert parse_where(json.dumps(document)) == parse_where(document)
 
 
-@pytest.mark.parametrize("page", ["README.md", "README.es.md"])
+@pytest.mark.parametrize("page", ["docs/questions.md", "docs/questions.es.md"])
 def test_the_table_of_the_page_says_the_same_in_both_columns(page):
     rows = re.findall(r"^\| `(.+)` \| `(\{.+)` \|$", (ROOT / page).read_text("utf-8"), re.M)
     pairs = [
