@@ -20,7 +20,7 @@ A condition is true or false of every entry, never unknown. Where a value is mis
 comparison with it is false, and so its ``not`` is true. ``!=`` is ``not … =``: ``tag != a`` holds
 where the tag is missing, too.
 
-    conditions   what a condition is: its mask over a snapshot, and its text
+    conditions   what a condition is, and its mask over a snapshot
     building     conditions from checked parts, whichever form they came in; all faults at once
     text         the readable form, parsed by lark
     document     the JSON form

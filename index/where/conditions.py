@@ -1,4 +1,4 @@
-"""Conditions: values to compare by ``==``, masks over a snapshot, and text to read.
+"""Conditions: values to compare by ``==``, and masks over a snapshot.
 
 ``And`` and ``Or`` hold no part of their own kind, so that one meaning has one shape however it was
 written; ``join`` sees to that.
@@ -6,7 +6,6 @@ written; ``join`` sees to that.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -23,10 +22,6 @@ Mask = NDArray[np.bool_]
 Operator = Literal["=", "<", "<=", ">", ">="]
 Held = Mapping[str, tuple[Column, Array, LabelTable]]
 
-KEYWORDS = ("and", "or", "not", "in", "is", "missing")
-# A word starts with a letter or _; combining marks count, as in a decomposed ñ.
-WORD = rf"(?i:(?!(?:{'|'.join(KEYWORDS)})(?![\w.\-]))[^\W\d][\w.\-\u0300-\u036f]*)"
-
 
 @dataclass(frozen=True)
 class Compare:
@@ -36,9 +31,6 @@ class Compare:
     operator: Operator
     value: float | str
 
-    def __str__(self) -> str:
-        return f"{_name(self.column)} {self.operator} {_literal(self.value)}"
-
 
 @dataclass(frozen=True)
 class Among:
@@ -47,18 +39,12 @@ class Among:
     column: str
     values: tuple[float | str, ...]
 
-    def __str__(self) -> str:
-        return f"{_name(self.column)} in ({', '.join(map(_literal, self.values))})"
-
 
 @dataclass(frozen=True)
 class Missing:
     """The column has no value."""
 
     column: str
-
-    def __str__(self) -> str:
-        return f"{_name(self.column)} is missing"
 
 
 @dataclass(frozen=True)
@@ -71,19 +57,6 @@ class Not:
     def __post_init__(self) -> None:
         object.__setattr__(self, "depth", 1 + depth(self.part))
 
-    def __str__(self) -> str:
-        match self.part:
-            case Compare(operator="="):
-                return str(self.part).replace(" = ", " != ", 1)
-            case Among() | Missing():
-                kept, word = _name(self.part.column), "in" if isinstance(self.part, Among) else "is"
-                rest = str(self.part).removeprefix(f"{kept} {word} ")
-                return f"{kept} not in {rest}" if word == "in" else f"{kept} is not {rest}"
-            case And() | Or():
-                return f"not ({self.part})"
-            case _:
-                return f"not {self.part}"
-
 
 @dataclass(frozen=True)
 class And:
@@ -95,10 +68,6 @@ class And:
     def __post_init__(self) -> None:
         object.__setattr__(self, "depth", 1 + max(map(depth, self.parts)))
 
-    def __str__(self) -> str:
-        parts = (f"({part})" if isinstance(part, Or) else str(part) for part in self.parts)
-        return " and ".join(parts)
-
 
 @dataclass(frozen=True)
 class Or:
@@ -109,9 +78,6 @@ class Or:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "depth", 1 + max(map(depth, self.parts)))
-
-    def __str__(self) -> str:
-        return " or ".join(map(str, self.parts))
 
 
 Where = Compare | Among | Missing | Not | And | Or
@@ -126,18 +92,6 @@ def join(kind: type[And] | type[Or], parts: Sequence[Where]) -> Where:
     """Put one condition or more together; those of the same kind give up their parts."""
     flat = [each for part in parts for each in (part.parts if isinstance(part, kind) else (part,))]
     return flat[0] if len(flat) == 1 else kind(tuple(flat))
-
-
-def _name(column: str) -> str:
-    bracketed = column.replace("]", "]]")
-    return column if re.fullmatch(WORD, column) else f"[{bracketed}]"
-
-
-def _literal(value: float | str) -> str:
-    if isinstance(value, str):
-        doubled = value.replace('"', '""')
-        return f'"{doubled}"'
-    return str(int(value)) if value.is_integer() and abs(value) <= 2**53 else repr(value)
 
 
 # --- which rows -------------------------------------------------------------------------------

@@ -12,9 +12,12 @@ from lark.visitors import Transformer_NonRecursive
 
 from index.errors import InvalidRequest
 from index.where.building import Builder, Spot, shown
-from index.where.conditions import KEYWORDS, WORD, Operator, Where
+from index.where.conditions import Operator, Where
 
+KEYWORDS = ("and", "or", "not", "in", "is", "missing")
 _END = r"(?![\w.\-])"  # a keyword is a whole word
+# A word starts with a letter or _; combining marks count, as in a decomposed ñ.
+WORD = rf"(?i:(?!(?:{'|'.join(KEYWORDS)}){_END})[^\W\d][\w.\-\u0300-\u036f]*)"
 GRAMMAR = rf"""
 ?any : every (_OR every)*
 ?every : plain (_AND plain)*
