@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from index.encoders.protocol import Kind, Rows
 from index.platform import no_telemetry
 
 WORD_ROWS = "embeddings.word_embeddings.weight"
@@ -51,9 +51,9 @@ def read_card(folder: Path) -> Card:
 
 
 class BuiltinEncoder:
-    """The encoder in ``folder``, by default ``data/encoder``; no prompts, no network."""
+    """The encoder in ``folder``; no prompts, no network. Not for several threads at once."""
 
-    def __init__(self, folder: Path, *, threads: int | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         no_telemetry()
         import onnxruntime  # type: ignore[import-untyped]
         from tokenizers import Tokenizer
@@ -68,17 +68,13 @@ class BuiltinEncoder:
         self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.enable_truncation(self.max_tokens)
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads or 0  # 0: one a core
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.enable_cpu_mem_arena = False  # a long batch must not hold its memory for ever
         self._body: Any = onnxruntime.InferenceSession(
             str(folder / "body.onnx"), options, providers=["CPUExecutionProvider"]
         )
-        self._lock = threading.Lock()  # tokenizers are not safe across threads
 
-    def encode(
-        self, texts: Sequence[str], *, kind: Literal["query", "passage"] = "passage"
-    ) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str], *, kind: Kind = "passage") -> Rows:
         """Give the (n, d) unit rows of n texts; ``kind`` changes nothing here."""
         rows = np.empty((len(texts), self.dimension), np.float32)
         for batch, made in self.steps(texts, kind=kind):
@@ -86,8 +82,8 @@ class BuiltinEncoder:
         return rows
 
     def steps(
-        self, texts: Sequence[str], *, kind: Literal["query", "passage"] = "passage"
-    ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
+        self, texts: Sequence[str], *, kind: Kind = "passage"
+    ) -> Iterator[tuple[list[int], Rows]]:
         """Encode run by run of the body: give the places of each run's texts and their rows."""
         ids = self._ids(texts)
         for batch in _batches([len(each) for each in ids]):
@@ -95,27 +91,23 @@ class BuiltinEncoder:
 
     def tokens(self, text: str) -> list[str]:
         """Give the pieces the text is read in, without the marks around it."""
-        with self._lock:
-            pieces: list[str] = self._tokenizer.encode(self._beginning(text)).tokens
+        pieces: list[str] = self._tokenizer.encode(self._beginning(text)).tokens
         return pieces[1:-1]
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        with self._lock:
-            found = self._tokenizer.encode_batch_fast([self._beginning(text) for text in texts])
+        found = self._tokenizer.encode_batch_fast([self._beginning(text) for text in texts])
         return [each.ids for each in found]
 
     def _beginning(self, text: str) -> str:
         """Cut what is not read anyway."""
         return text[: self.max_tokens * PIECE_CHARACTERS]
 
-    def _run(self, ids: list[list[int]]) -> NDArray[np.float32]:
+    def _run(self, ids: list[list[int]]) -> Rows:
         lengths = np.array([len(each) for each in ids])
         mask = np.arange(lengths.max()) < lengths[:, None]
         words = np.zeros((*mask.shape, self.dimension), np.float32)
         words[mask] = self._word_rows[np.concatenate(ids)]
-        out: NDArray[np.float32] = self._body.run(
-            None, {"words": words, "mask": mask.astype(np.float32)}
-        )[0]
+        out: Rows = self._body.run(None, {"words": words, "mask": mask.astype(np.float32)})[0]
         return out
 
 
