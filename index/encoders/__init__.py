@@ -81,21 +81,14 @@ def _load(spec: str) -> Encoder:
 
 
 def _load_builtin() -> Encoder:
-    """Run the built-in weights on ONNX Runtime, or on torch where that is missing."""
+    """Open the encoder in ``BUILTIN``; say which folder to copy anew where it cannot be."""
     helps = "copy data/encoder anew, with all its files"
     if lacking := [name for name in NEEDED if not (BUILTIN / name).is_file()]:
         raise EncoderUnavailable(
             f"the built-in encoder is not whole: {BUILTIN} lacks {', '.join(lacking)}; {helps}"
         )
-    from index.encoders.builtin import BuiltinEncoder
-
     try:
-        try:
-            return BuiltinEncoder(BUILTIN)
-        except ImportError:
-            from index.encoders.transformer import TransformerEncoder
-
-            return TransformerEncoder.builtin(BUILTIN)
+        return _onnx_or_torch()
     except EncoderUnavailable:
         raise
     except Exception as fault:  # each library that reads one of the files has errors of its own
@@ -103,3 +96,15 @@ def _load_builtin() -> Encoder:
             f"the built-in encoder in {BUILTIN} cannot be read; {helps} "
             f"({type(fault).__name__}: {fault})"
         ) from fault
+
+
+def _onnx_or_torch() -> Encoder:
+    """Run the built-in weights on ONNX Runtime, or on torch where that is missing."""
+    from index.encoders.builtin import BuiltinEncoder
+
+    try:
+        return BuiltinEncoder(BUILTIN)
+    except ImportError:
+        from index.encoders.transformer import TransformerEncoder
+
+        return TransformerEncoder.builtin(BUILTIN)
