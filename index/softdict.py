@@ -125,15 +125,16 @@ class SoftDict(MutableMapping[str, Any]):
         precision: Precision = "full",
         name: str = "dictionary",
     ) -> None:
-        spec = encoder if isinstance(encoder, str) else encoder.identity
         if isinstance(encoder, str):
             check_spec(encoder)
+            spec, given = encoder, None
+        else:
+            spec, given = encoder.identity, encoder
         settings = new_settings(temperature, tolerance, precision)
         check_columns(columns)
         store = Store(None)
         record = store.create(name, key_column="key", columns=columns, encoder=spec, **settings)
-        worker = None if isinstance(encoder, str) else open_encoder(encoder)
-        self._attach(store, record, worker, own=worker is not encoder)
+        self._attach(store, record, given)
         self.update(entries)
 
     @classmethod
@@ -183,14 +184,7 @@ class SoftDict(MutableMapping[str, Any]):
             raise
         return cls.stored(store, record)
 
-    def _attach(
-        self,
-        store: Store,
-        record: Record,
-        worker: EncoderWorker | None = None,
-        *,
-        own: bool = False,
-    ) -> None:
+    def _attach(self, store: Store, record: Record, given: Encoder | None = None) -> None:
         self._store = store
         self._first = record
         # Taken in this order: these two, then the store's own lock, which all datasets share. So
@@ -199,8 +193,8 @@ class SoftDict(MutableMapping[str, Any]):
         self._reading = threading.Lock()
         self._loaded: Moment | None = None
         self._rebuilder = Rebuilder(self._rebuild, lambda: self._is_due(self._moment))
-        self._workers = {} if worker is None else {record.encoder: worker}
-        self._own = worker if own else None  # made for this dictionary: it ends with it
+        self._given = None if given is None else open_encoder(given)
+        self._own = None if self._given is given else self._given  # it ends with this dictionary
 
     def close(self) -> None:
         """Close the folder this dictionary was opened from, or the encoder it was given."""
@@ -294,10 +288,10 @@ class SoftDict(MutableMapping[str, Any]):
         return worker
 
     def _worker(self, spec: str) -> EncoderWorker:
-        """Open an encoder, once: while another is being opened, nobody waits for this one."""
-        if spec not in self._workers:
-            self._workers[spec] = open_encoder(spec)
-        return self._workers[spec]
+        """Open an encoder by name; the one that was given goes by its identity."""
+        if self._given is not None and spec == self._given.identity:
+            return self._given
+        return open_encoder(spec)
 
     @property
     def outdated(self) -> bool:

@@ -265,6 +265,13 @@ def test_one_encoder_per_name_and_process():
     assert open_encoder("random:9") is open_encoder("random:9")
 
 
+def test_an_encoder_that_is_open_is_given_while_another_is_being_opened():
+    worker = open_encoder("random:9")
+
+    with ThreadPoolExecutor(1) as pool, encoders._opening:  # as while a model is loaded
+        assert pool.submit(open_encoder, "random:9").result(10) is worker
+
+
 def test_a_dictionary_may_bring_its_own_encoder():
     d = SoftDict({"aa": 1, "bbb": 2}, encoder=Recorder(), temperature=0.01)
 

@@ -43,6 +43,8 @@ def open_encoder(spec: str | Encoder = "builtin") -> EncoderWorker:
         return spec
     if not isinstance(spec, str):
         return EncoderWorker(spec)
+    if spec in _open:  # while another is being opened, nobody waits for this one
+        return _open[spec]
     check_spec(spec)
     with _opening:
         if spec not in _open:
