@@ -55,6 +55,11 @@ def expected(text: str) -> tuple[float, float]:
     return (math.cos(len(text)), math.sin(len(text)))
 
 
+def encode_all(worker: EncoderWorker, texts: Sequence[str], started: threading.Event) -> None:
+    for _ in worker.batches(texts):
+        started.set()
+
+
 def test_many_threads_share_one_encoder_and_their_queries_share_batches():
     recorder = Recorder()
     worker = EncoderWorker(recorder)
@@ -95,9 +100,7 @@ def test_a_query_overtakes_a_bulk_load():
     recorder = Recorder()
     worker = EncoderWorker(recorder)
     started = threading.Event()
-    bulk = threading.Thread(
-        target=worker.encode, args=(["x" * 5] * 6400,), kwargs={"progress": lambda _: started.set()}
-    )
+    bulk = threading.Thread(target=encode_all, args=(worker, ["x" * 5] * 6400, started))
     bulk.start()
     started.wait(10)
 
@@ -118,20 +121,12 @@ def test_a_fault_reaches_the_one_who_asked_and_the_worker_goes_on():
     assert np.allclose(worker.encode_query("fine"), expected("fine"), atol=1e-6)
 
 
-def test_progress_may_end_a_bulk_load():
-    def stop(done: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        EncoderWorker(Recorder()).encode(["a", "b"], progress=stop)
-
-
 def test_closing_ends_the_thread_and_refuses_what_waits_and_what_comes():
     worker = EncoderWorker(Recorder())
     before = threading.active_count()
     started = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        bulk = pool.submit(worker.encode, ["x"] * 64_000, progress=lambda _: started.set())
+        bulk = pool.submit(encode_all, worker, ["x"] * 64_000, started)
         assert started.wait(10)
         worker.close()
 

@@ -14,7 +14,7 @@ import queue
 import random
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -90,25 +90,11 @@ class EncoderWorker:
         with self._model_lock:
             return self._encoder.tokens(_readable(text))
 
-    def encode(
-        self,
-        texts: Sequence[str],
-        *,
-        kind: Kind = "passage",
-        progress: Callable[[int], None] | None = None,
-    ) -> Rows:
-        """Give the (n, d) unit rows of n texts, in their order.
-
-        ``progress`` is called with the number of texts done. What it raises ends the
-        work and reaches the caller.
-        """
+    def encode(self, texts: Sequence[str], *, kind: Kind = "passage") -> Rows:
+        """Give the (n, d) unit rows of n texts, in their order."""
         rows = np.empty((len(texts), self.dimension), np.float32)
-        done = 0
         for batch, made in self.batches(texts, kind=kind):
             rows[batch] = made
-            done += len(batch)
-            if progress is not None:
-                progress(done)
         return rows
 
     def batches(
