@@ -596,14 +596,9 @@ class SoftDict(MutableMapping[str, Any]):
         with self._writing:
             after = self._snapshot
             with self._change() as store:
-                if "temperature" in parsed:
-                    store.set_temperature(self.id, parsed["temperature"])
-                if "tolerance" in parsed:
-                    store.set_tolerance(self.id, parsed["tolerance"])
-                if "precision" in parsed:
-                    store.set_precision(self.id, parsed["precision"])
-                    if after.rounding and parsed["precision"] == "full":
-                        after = self._read_all(self._record)  # only the store has them in full
+                store.set_settings(self.id, parsed)
+                if parsed.get("precision") == "full" and after.rounding:
+                    after = self._read_all(self._record)  # only the store has them in full
                 self._show(after, refit="temperature" in parsed)
 
     def reencode(self, encoder: str | None = None, *, progress: Report | None = None) -> None:

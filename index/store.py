@@ -13,7 +13,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -382,25 +382,13 @@ class Store:
                 (spec, identity, dimension, dataset),
             )
 
-    def set_temperature(self, dataset: int, setting: str) -> None:
-        """Keep the temperature setting."""
+    def set_settings(self, dataset: int, settings: Mapping[str, object]) -> None:
+        """Keep those of temperature, tolerance and precision that are given."""
         with self.transaction():
             self._connection.execute(
-                "UPDATE datasets SET temperature = ? WHERE id = ?", (setting, dataset)
-            )
-
-    def set_tolerance(self, dataset: int, tolerance: float | None) -> None:
-        """Keep the wanted error of a dataset's answers."""
-        with self.transaction():
-            self._connection.execute(
-                "UPDATE datasets SET tolerance = ? WHERE id = ?", (tolerance, dataset)
-            )
-
-    def set_precision(self, dataset: int, precision: Precision) -> None:
-        """Keep how vectors are to be held in memory; the store holds them in full."""
-        with self.transaction():
-            self._connection.execute(
-                "UPDATE datasets SET precision = ? WHERE id = ?", (precision, dataset)
+                "UPDATE datasets SET temperature = :temperature, tolerance = :tolerance,"
+                " precision = :precision WHERE id = :id",
+                {**vars(self.record(dataset)), **settings},
             )
 
     def set_fit(self, dataset: int, fitted: float | None, entries: int) -> None:
