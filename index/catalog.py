@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +15,7 @@ from index.embedding import Embedding
 from index.encoders import check_spec, open_encoder
 from index.errors import DatasetExists, Fault, InvalidRequest, UnknownDataset
 from index.kept import prune
-from index.loading import LoadOptions, read_table
+from index.loading import LoadOptions, Table, read_table
 from index.memory import check_fits
 from index.naming import check_name
 from index.pace import Report
@@ -25,7 +24,7 @@ from index.softdict import SoftDict, load_report
 from index.store import Store
 from index.temperature import Temperature
 from index.values import check_columns
-from index.writing import prepare
+from index.writing import Changes, prepare
 
 IfExists = Literal["error", "replace", "append"]
 
@@ -180,69 +179,57 @@ class Catalog(Mapping[str, SoftDict]):
                     return self[name].load(
                         source, options, filename=filename, dry_run=dry_run, progress=progress
                     )
-                return self._load(
-                    name,
-                    source,
-                    options,
-                    filename=filename,
-                    if_exists=if_exists,
-                    encoder=encoder,
-                    settings=settings,
-                    dry_run=dry_run,
-                    progress=progress,
-                )
+                with read_table(
+                    source, options or LoadOptions(), filename=filename, progress=progress
+                ) as table:
+                    check_columns(table.columns)  # a wanted type may find nothing in the file
+                    if dry_run:
+                        return load_report(name, table)
+                    replaces = if_exists == "replace"
+                    changes = self._make(name, table, encoder, settings, replaces, progress)
+                    return load_report(name, table, changes, created=True)
             except (DatasetExists, UnknownDataset):
                 # Somebody made, replaced or deleted the dataset meanwhile: begin anew.
                 if if_exists != "append" or not rewound():
                     raise
 
-    def _load(
+    def _make(
         self,
         name: str,
-        source: Any,
-        options: LoadOptions | None,
-        *,
-        filename: str | None,
-        if_exists: IfExists,
+        table: Table,
         encoder: str,
         settings: dict[str, Any],
-        dry_run: bool,
+        replaces: bool,
         progress: Report | None,
-    ) -> LoadReport:
-        """Make a new dataset of a file."""
-        with read_table(
-            source, options or LoadOptions(), filename=filename, progress=progress
-        ) as table:
-            check_columns(table.columns)  # a wanted type may find nothing in the file
-            if dry_run:
-                return load_report(name, table)
-            worker = open_encoder(encoder)
-            check_fits(table.entries, worker.dimension, table.columns, table.text_bytes)
-            empty = Snapshot.empty(table.columns)
-            with Embedding(self._store) as embedding:
-                changes = prepare(
-                    empty,
-                    table,
-                    lambda: worker,
-                    embedding=embedding,
-                    total=table.entries,
-                    progress=progress,
+    ) -> Changes:
+        """Make a new dataset of a table, in the place of one of that name if it ``replaces``."""
+        worker = open_encoder(encoder)
+        check_fits(table.entries, worker.dimension, table.columns, table.text_bytes)
+        empty = Snapshot.empty(table.columns)
+        with Embedding(self._store) as embedding:
+            changes = prepare(
+                empty,
+                table,
+                lambda: worker,
+                embedding=embedding,
+                total=table.entries,
+                progress=progress,
+            )
+            with self._changing, self._store.transaction() as store:
+                if replaces and name in self:
+                    store.delete_dataset(self[name].id)
+                record = store.create(
+                    name,
+                    key_column=table.key_column,
+                    columns=table.columns,
+                    encoder=encoder,
+                    **settings,
                 )
-                with self._changing, self._store.transaction() as store:
-                    if if_exists == "replace" and name in self:
-                        store.delete_dataset(self[name].id)
-                    record = store.create(
-                        name,
-                        key_column=table.key_column,
-                        columns=table.columns,
-                        encoder=encoder,
-                        **settings,
-                    )
-                    dataset = SoftDict.stored(store, record)
-                    dataset.apply(empty, changes, progress=progress)
-                    store.after_commit(lambda: self._publish(dataset))
-                embedding.done()
-            return replace(load_report(name, table, changes), created=True)
+                dataset = SoftDict.stored(store, record)
+                dataset.apply(empty, changes, progress=progress)
+                store.after_commit(lambda: self._publish(dataset))
+            embedding.done()
+        return changes
 
     def delete(self, name: str) -> None:
         """Remove a dataset with all it holds."""

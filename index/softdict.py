@@ -922,7 +922,9 @@ def _by_column(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {"value": value}
 
 
-def load_report(dataset: str, table: Table, changes: Changes | None = None) -> LoadReport:
+def load_report(
+    dataset: str, table: Table, changes: Changes | None = None, *, created: bool = False
+) -> LoadReport:
     """Say what a load of a table did, or, without changes, what it would do."""
     names = [column.name for column in table.columns]
     return LoadReport(
@@ -943,4 +945,5 @@ def load_report(dataset: str, table: Table, changes: Changes | None = None) -> L
         detected=table.detected,
         embedded=0 if changes is None else changes.embedded,
         reused=0 if changes is None else changes.reused,
+        created=created,
     )
