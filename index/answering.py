@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from index.answers import Answer, Blend, Column, Match, Precision, Value
+from index.answers import Answer, Blend, Column, Match, Precision, bare
 from index.attention import attention_weights, sqrt_d
 from index.confidence import confidence
 from index.encoders import EncoderWorker
@@ -436,25 +436,6 @@ def weights_of(snapshot: Snapshot, given: Mapping[Place, float]) -> NDArray[np.f
 
 
 def _match(snapshot: Snapshot, place: Place, score: float, weight: float) -> Match:
-    values, attributes = parted(snapshot.columns, named_values(snapshot, place))
+    values, attributes = snapshot.parted(place)
     score = min(1.0, max(-1.0, score))  # a cosine, but for the last bit of float32
     return Match(snapshot.key(place), bare(values), values, score, weight, attributes)
-
-
-def named_values(snapshot: Snapshot, place: Place) -> dict[str, Value]:
-    """Give what an entry holds by column, attributes included."""
-    names = (column.name for column in snapshot.columns)
-    return dict(zip(names, snapshot.values(place), strict=True))
-
-
-def parted(
-    columns: Sequence[Column], held: Mapping[str, Value]
-) -> tuple[dict[str, Value], dict[str, Value]]:
-    """Part what an entry holds into its values and its attributes."""
-    values = {column.name: held[column.name] for column in columns if not column.attribute}
-    return values, {name: value for name, value in held.items() if name not in values}
-
-
-def bare(values: dict[str, Value]) -> Value | dict[str, Value]:
-    """Take the one value out of its column; several stay by column."""
-    return next(iter(values.values())) if len(values) == 1 else values

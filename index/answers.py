@@ -114,10 +114,14 @@ class Answer:
     @property
     def value(self) -> Value | dict[str, Value]:
         """The blend's point value: bare with one value column, else by column."""
-        values: dict[str, Value] = {
-            name: None if blend is None else blend.value for name, blend in self.blend.items()
-        }
-        return next(iter(values.values())) if len(values) == 1 else values
+        return bare(
+            {name: None if blend is None else blend.value for name, blend in self.blend.items()}
+        )
+
+
+def bare(values: dict[str, Value]) -> Value | dict[str, Value]:
+    """Take the one value out of its column; several stay by column."""
+    return next(iter(values.values())) if len(values) == 1 else values
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from index.answers import Column, Value
+from index.answers import Column, Entry, Value
 from index.sketch import Left, Sketch
 from index.values import Array, LabelTable, Order, missing, order_of, pack, unpack
 from index.vectors import Rows, VectorBlock
@@ -112,12 +112,22 @@ class Snapshot:
     def id(self, place: Place) -> int:
         return int(self.blocks[place.block].ids[place.row])
 
-    def arrival(self, place: Place) -> float:
-        return float(self.blocks[place.block].arrived[place.row])
-
     def values(self, place: Place) -> tuple[Value, ...]:
         """Give an entry's values in the order of the columns."""
         return self._unpacked(self.blocks[place.block], place.row)
+
+    def entry(self, place: Place) -> Entry:
+        """Give an entry with what every column holds."""
+        values = dict(zip((c.name for c in self.columns), self.values(place), strict=True))
+        return Entry(self.key(place), values, float(self.blocks[place.block].arrived[place.row]))
+
+    def parted(self, place: Place) -> tuple[dict[str, Value], dict[str, Value]]:
+        """Give an entry's values and its attributes, by column."""
+        values: dict[str, Value] = {}
+        attributes: dict[str, Value] = {}
+        for column, value in zip(self.columns, self.values(place), strict=True):
+            (attributes if column.attribute else values)[column.name] = value
+        return values, attributes
 
     def places(self) -> Iterator[Place]:
         """Go through the entries in order."""

@@ -24,12 +24,9 @@ from index.answering import (
     answer_exactly,
     answer_softly,
     attended_weights,
-    bare,
-    named_values,
     new_settings,
     parse_question,
     parse_settings,
-    parted,
     standing_temperature,
     standing_tolerance,
 )
@@ -44,6 +41,7 @@ from index.answers import (
     Precision,
     Progress,
     Value,
+    bare,
 )
 from index.comparing import blend_by_hand, compared
 from index.embedding import Embedding
@@ -343,8 +341,8 @@ class SoftDict(MutableMapping[str, Any]):
 
     def __getitem__(self, key: str) -> Value | dict[str, Value]:
         snapshot = self._snapshot
-        held = named_values(snapshot, self._find(snapshot, key))
-        return bare(parted(snapshot.columns, held)[0])
+        values, _ = snapshot.parted(self._find(snapshot, key))
+        return bare(values)
 
     def __setitem__(self, key: str, value: object) -> None:
         self.put(key, value)
@@ -367,7 +365,7 @@ class SoftDict(MutableMapping[str, Any]):
             If no entry has exactly that key (it is a KeyError too).
         """
         snapshot = self._snapshot
-        return _entry(snapshot, self._find(snapshot, key))
+        return snapshot.entry(self._find(snapshot, key))
 
     def _find(self, snapshot: Snapshot, key: object) -> Place:
         place = snapshot.find(key) if isinstance(key, str) else None
@@ -378,7 +376,7 @@ class SoftDict(MutableMapping[str, Any]):
     def entries(self) -> Iterator[Entry]:
         """Go through the entries in order, as they are now."""
         snapshot = self._snapshot
-        return (_entry(snapshot, place) for place in snapshot.places())
+        return map(snapshot.entry, snapshot.places())
 
     def put(self, key: str, value: object) -> bool:
         """Set a key's values, and tell whether the key is new.
@@ -440,7 +438,7 @@ class SoftDict(MutableMapping[str, Any]):
     def export(self, format: str) -> Iterator[bytes]:
         """Write the entries as ``csv``, ``jsonl`` or ``parquet``, piece by piece."""
         record, snapshot = self._moment
-        entries = (_entry(snapshot, place) for place in snapshot.places())
+        entries = map(snapshot.entry, snapshot.places())
         return write_table(format, record.key_column, record.columns, entries)
 
     # Asking
@@ -908,14 +906,10 @@ def _row(value: object, snapshot: Snapshot, key: str) -> tuple[Value, ...]:
     held: Mapping[str, object] = {}
     if any(column.attribute and column.name not in given for column in columns):
         place = snapshot.find(key)
-        held = {} if place is None else parted(columns, named_values(snapshot, place))[1]
+        held = {} if place is None else snapshot.parted(place)[1]
     return tuple(
         cast_value(given.get(column.name, held.get(column.name)), column) for column in columns
     )
-
-
-def _entry(snapshot: Snapshot, place: Place) -> Entry:
-    return Entry(snapshot.key(place), named_values(snapshot, place), snapshot.arrival(place))
 
 
 def _by_column(value: object) -> Mapping[str, object]:
