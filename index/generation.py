@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from index.sketch import Sketch
-from index.snapshot import Block, Snapshot, numbered
+from index.snapshot import Block, Snapshot
 from index.store import Record
 from index.values import LabelTable
 from index.vectors import Codes, Held, VectorBlock, held_type
@@ -143,20 +143,17 @@ def drop(home: Path, dataset: int) -> None:
 
 def _opened(folder: Path, record: Record) -> Snapshot:
     texts = json.loads((folder / TEXTS).read_text(encoding="utf-8"))
-    keys = tuple(texts["keys"])
     with np.load(folder / ARRAYS, allow_pickle=False) as arrays:
         sketch = Sketch(
             Codes.load(folder / CODES),
             *(arrays[name] for name in ("starts", "means", "strays", "scatter")),
         )
-        block = Block(
+        block = Block.of(
             ids=arrays["ids"],
-            keys=keys,
+            keys=tuple(texts["keys"]),
             arrived=arrays["arrived"],
             vectors=VectorBlock(np.load(folder / VECTORS, mmap_mode="r", allow_pickle=False)),
             columns=tuple(arrays[f"column{n}"] for n in range(len(record.columns))),
-            alive=np.ones(len(keys), bool),
-            rows=numbered(keys),
             sketch=sketch,
         )
     return Snapshot(record.columns, [LabelTable(labels) for labels in texts["labels"]], [block])

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from index import generation
 from index.sketch import CHUNK, SKETCHED_FROM, Cancelled, build_sketch
-from index.snapshot import Block, Snapshot, compacted, numbered
+from index.snapshot import Block, Snapshot, compacted
 from index.store import Record
 from index.values import Array
 from index.vectors import Held, Rows, VectorBlock, halved, held_type, one_thread
@@ -91,16 +91,13 @@ def sketched(
         part = rows[order[start : start + CHUNK]]
         made[start : start + CHUNK] = halved(part) if half else part
     present = np.flatnonzero(snapshot.alive)[order]
-    keys = snapshot.keys_at(present)
     empty = Snapshot.empty(snapshot.columns)
-    block = Block(
+    block = Block.of(
         ids=snapshot.ids[present],
-        keys=keys,
+        keys=snapshot.keys_at(present),
         arrived=snapshot.arrived[present],
         vectors=VectorBlock(made),
         columns=_relabelled(snapshot, snapshot.values_at(present), empty),
-        alive=np.ones(len(keys), bool),
-        rows=numbered(keys),
         sketch=sketch,
     )
     return empty.with_blocks([block])

@@ -48,6 +48,20 @@ class Block:
     rows: dict[str, int]  # row of each key
     sketch: Sketch | None = None  # of the vectors; then rows stand by cells, else in order
 
+    @classmethod
+    def of(
+        cls,
+        ids: NDArray[np.int64],
+        keys: tuple[str, ...],
+        arrived: NDArray[np.float64],
+        vectors: VectorBlock,
+        columns: tuple[Array, ...],
+        sketch: Sketch | None = None,
+    ) -> Block:
+        """Make a block of entries that are all there."""
+        rows = {key: row for row, key in enumerate(keys)}
+        return cls(ids, keys, arrived, vectors, columns, np.ones(len(keys), bool), rows, sketch)
+
     def __len__(self) -> int:
         return len(self.keys)
 
@@ -289,14 +303,8 @@ class Snapshot:
             pack(column, (row[number] for row in values), table)
             for number, (column, table) in enumerate(zip(self.columns, self.labels, strict=True))
         )
-        return Block(
-            np.array(ids, np.int64),
-            tuple(keys),
-            np.array(arrived, float),
-            vectors,
-            columns,
-            np.ones(len(keys), bool),
-            numbered(keys),
+        return Block.of(
+            np.array(ids, np.int64), tuple(keys), np.array(arrived, float), vectors, columns
         )
 
     def stored_rows(self, block: Block) -> Iterator[tuple[str, tuple[Value, ...], Rows]]:
@@ -409,24 +417,15 @@ def compacted(block: Block) -> Block:
 
 def _merged(blocks: Sequence[Block]) -> Block:
     """Join blocks into one without the deleted rows."""
-    alive = [block.alive for block in blocks]
-    kept = [np.flatnonzero(mask) for mask in alive]
-    vectors = np.concatenate([b.vectors[k] for b, k in zip(blocks, kept, strict=True)])
-    keys = tuple(b.keys[row] for b, k in zip(blocks, kept, strict=True) for row in k)
-    return Block(
-        np.concatenate([b.ids[m] for b, m in zip(blocks, alive, strict=True)]),
-        keys,
-        np.concatenate([b.arrived[m] for b, m in zip(blocks, alive, strict=True)]),
-        VectorBlock(vectors, rounded=any(b.vectors.rounded for b in blocks)),
+    pairs = [(block, np.flatnonzero(block.alive)) for block in blocks]
+    vectors = np.concatenate([block.vectors[rows] for block, rows in pairs])
+    return Block.of(
+        np.concatenate([block.ids[rows] for block, rows in pairs]),
+        tuple(block.keys[row] for block, rows in pairs for row in rows),
+        np.concatenate([block.arrived[rows] for block, rows in pairs]),
+        VectorBlock(vectors, rounded=any(block.vectors.rounded for block in blocks)),
         tuple(
-            np.concatenate([b.columns[at][m] for b, m in zip(blocks, alive, strict=True)])
+            np.concatenate([block.columns[at][rows] for block, rows in pairs])
             for at in range(len(blocks[0].columns))
         ),
-        np.ones(len(keys), bool),
-        numbered(keys),
     )
-
-
-def numbered(keys: Sequence[str]) -> dict[str, int]:
-    """Give the row of each key."""
-    return {key: row for row, key in enumerate(keys)}
