@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import datetime
 import decimal
 import gzip
 import io
 import json
+import lzma
 import os
+import sqlite3
 import threading
 import time
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -944,6 +949,50 @@ def test_a_file_that_cannot_be_read_says_why(content: bytes, filename: str, mess
         read_table(content, filename=filename)
     assert not isinstance(caught.value, BadRows)
     assert message in str(caught.value)
+
+
+OLD_EXCEL = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+
+def zipped(name: str, content: bytes) -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, content)
+    return sink.getvalue()
+
+
+def database(path: Path) -> bytes:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE a (key)")
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("filename", ["x.csv", "x.tsv", "x.json", "x.jsonl", "x.xlsx", None])
+def test_what_is_no_text_is_called_what_it_is_and_what_to_do(
+    filename: str | None, tmp_path: Path
+) -> None:
+    sheet = b"<worksheet>" + bytes(range(256)) * 40
+    others = [
+        ("a spreadsheet or a zip archive; save the sheet as CSV", zipped("xl/sheet1.xml", sheet)),
+        ("an old Excel or Word file; save the sheet as CSV", OLD_EXCEL + sheet),
+        ("a PDF; save the table in it as CSV", b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj\n"),
+        ("an SQLite database; export the table as CSV", database(tmp_path / "a.db")),
+        ("gzipped twice; gzip it once", gzip.compress(gzip.compress(b"a,1\nb,2\n"))),
+        ("compressed, and not by gzip; unpack it", bz2.compress(b"a,1\nb,2\n")),
+        ("compressed, and not by gzip; unpack it", lzma.compress(b"a,1\nb,2\n")),
+    ]
+    if filename not in (None, "x.xlsx"):  # else it is read
+        others.append(("Parquet; load it with format=parquet", PET_FILES["pets.parquet"]))
+
+    for words, content in others:
+        with pytest.raises(UnreadableSource) as caught:
+            read_table(content, filename=filename)
+        assert f"{filename or 'the upload'} is {words}" in str(caught.value)
+
+
+def test_a_text_that_begins_as_another_kind_of_file_does_is_text() -> None:
+    for word in ("PAR1", "PK", "BZh9", "%PDF", "SQLite format 3"):
+        assert load(f"{word},1\nb,2\n", "x.csv") == [(word, (1,)), ("b", (2,))]
 
 
 def test_a_path_that_cannot_be_read_says_why(tmp_path: Path) -> None:

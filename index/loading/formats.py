@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 
+from index.errors import UnreadableSource
 from index.loading.csv_rows import CsvReader
 from index.loading.json_rows import JsonLinesReader, JsonReader
 from index.loading.options import LoadOptions
@@ -12,10 +14,28 @@ from index.loading.rows import Reader
 from index.loading.sources import Source
 
 HEAD = 1 << 16  # bytes
+# How files begin that are no text, though they are often taken for a table; no text begins so.
+_NO_TEXT = (
+    (
+        rb"PK\x03\x04",
+        "a spreadsheet or a zip archive; save the sheet as CSV, or unpack the archive",
+    ),
+    (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel or Word file; save the sheet as CSV"),
+    (rb"%PDF-\d", "a PDF; save the table in it as CSV"),
+    (rb"SQLite format 3\0", "an SQLite database; export the table as CSV"),
+    (rb"PAR1[\0-\x08\x0e-\x1f]", "Parquet; load it with format=parquet"),
+    (rb"\x1f\x8b", "gzipped twice; gzip it once"),
+    (
+        rb"BZh\d1AY&SY|\xfd7zXZ\0|\x28\xb5\x2f\xfd|7z\xbc\xaf",
+        "compressed, and not by gzip; unpack it, or use gzip",
+    ),
+)
 
 
 def open_reader(format: str, source: Source, options: LoadOptions) -> Reader:
     """Open the reader of a format."""
+    if format != "parquet":
+        _check_is_text(source)
     if format in ("csv", "tsv"):
         return CsvReader(source, options, tabs=format == "tsv")
     if format == "jsonl":
@@ -23,6 +43,13 @@ def open_reader(format: str, source: Source, options: LoadOptions) -> Reader:
     if format == "json":
         return JsonReader(source, options)
     return ParquetReader(source, options)
+
+
+def _check_is_text(source: Source) -> None:
+    head = source.head(16)
+    for beginning, words in _NO_TEXT:
+        if re.match(beginning, head):
+            raise UnreadableSource(f"{source.name} is {words}")
 
 
 SUFFIXES = {
