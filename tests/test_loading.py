@@ -384,10 +384,27 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ('perro,"[1, 2]"\ngato,"[3, 4]"\n', "no"),  # a vector
         ("perro,DOG\n", "no"),  # nothing below it
         ("perro\ngato\n", "no"),  # a list of words
+        (",ciudad,habitantes\n0,Madrid,3\n1,Soria,4\n", "yes"),  # the index that pandas writes
+        ('"","habitantes"\n"Madrid",3\n"Soria",4\n', "yes"),  # the names of rows that R writes
+        (",perro,x\n,gato,y\n", "no"),  # an empty column
+        ("ciudad;habitantes;\nMadrid;3;\nSoria;4;\n", "yes"),  # no cell below the empty one
+        ("ciudad,2021,2022,2023\nMadrid,3,4,5\n", "yes"),  # years that follow one another
+        ("ciudad,2023,2022\nMadrid,3,4\n", "yes"),
+        ("Madrid,2021,2023\nSoria,2022,2023\n", "no"),
+        ("Madrid,3,4\nSoria,5,6\n", "no"),
+        ("2020,2021,2022\n3,4,5\n", "no"),
+        ('animal,sound\n"perro"x,guau\ngato,miau\n', "yes"),  # the second row cannot be read
     ],
 )
 def test_a_header_is_told_from_a_row(content: str, header: str) -> None:
-    assert detected(content)["header"] == header
+    assert detected(content, on_error="skip")["header"] == header
+
+
+def test_a_column_without_a_name_can_hold_the_keys() -> None:
+    with read_table(b",price,stock\nmilk,1.2,5\nbread,0.8,7\n") as table:
+        assert table.key_column == "key"
+        assert [column.name for column in table.columns] == ["price", "stock"]
+        assert list(table) == [("milk", (1.2, 5)), ("bread", (0.8, 7))]
 
 
 def test_the_header_option_wins() -> None:

@@ -35,7 +35,8 @@ class CsvReader(Reader):
             line, cells, fault = first[0]
             if fault:
                 raise UnreadableSource(f"{source.name}: line {line}: {fault}")
-            self._take_header(cells, more=len(first) > 1, wanted=options.header)
+            second = first[1][1] if len(first) > 1 else None
+            self._take_header(cells, second, options.header)
         delimiter = self._dialect.delimiter
         self.delimiter = None if delimiter == NO_DELIMITER else delimiter
         self.detected = {
@@ -44,8 +45,8 @@ class CsvReader(Reader):
             "encoding": self._encoding,
         }
 
-    def _take_header(self, cells: list[str], *, more: bool, wanted: bool | None) -> None:
-        self._header = is_header(cells, more) if wanted is None else wanted
+    def _take_header(self, cells: list[str], second: list[str] | None, wanted: bool | None) -> None:
+        self._header = is_header(cells, second) if wanted is None else wanted
         places = [f"column {place}" for place in range(1, len(cells) + 1)]
         given = [cell.strip() if self._header else "" for cell in cells]
         self.names = [name or place for name, place in zip(given, places, strict=True)]

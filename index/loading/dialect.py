@@ -32,6 +32,7 @@ KEY_NAMES = (
 )
 ID_NAMES = ("id", "codigo", "code")  # keys only where no other column has text
 
+_YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?\s*', re.IGNORECASE)
 
 
@@ -144,22 +145,36 @@ def _guess(sample: Sequence[str], delimiters: Sequence[str]) -> str | None:
     return found.delimiter if found and found.delimiter in delimiters else None
 
 
-def is_header(first: Sequence[str], more: bool) -> bool:
-    """Say whether the first row names columns.
+def is_header(first: Sequence[str], second: Sequence[str] | None) -> bool:
+    """Say whether the first row names columns, by what it and the second one hold.
 
     One that names a known key column does. Else it does unless it holds a number, a vector, an
-    empty or a repeated cell, has one cell only (a list of words) or is the only row.
+    empty or a repeated cell, has one cell only (a list of words) or is the only row. Years that
+    follow one another are names, though. The first cell may be empty, as over the index of a data
+    frame, and the last ones may, where they are in the second row too.
     """
     cells = [cell.strip() for cell in first]
     if any(fold(cell) in (*KEY_NAMES, *ID_NAMES) for cell in cells):
         return True
-    if not more or len(cells) == 1 or len(set(cells)) < len(cells):
+    if second is None:
         return False
-    return all(cell and not _is_value(cell) for cell in cells)
+    while cells and not cells[-1] and not "".join(second[len(cells) - 1 :]).strip():
+        cells.pop()
+    if len(cells) < 2 or len(set(cells)) < len(cells):
+        return False
+    if not _is_name(cells[0]) and (cells[0] or not "".join(second[:1]).strip()):
+        return False
+    return all(map(_is_name, cells[1:])) or _are_years(cells[1:])
 
 
-def _is_value(cell: str) -> bool:
-    return Profile().spelling(cell) not in ("label", "mark")
+def _are_years(cells: Sequence[str]) -> bool:
+    if len(cells) < 2 or not all(_YEAR.fullmatch(cell) for cell in cells):
+        return False
+    return {int(a) - int(b) for a, b in itertools.pairwise(cells)} in ({1}, {-1})
+
+
+def _is_name(cell: str) -> bool:
+    return Profile().spelling(cell) in ("label", "mark")
 
 
 def fold(name: str) -> str:
