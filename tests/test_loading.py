@@ -260,6 +260,19 @@ def test_other_old_encodings_are_told_apart(text: str, encoding: str) -> None:
     assert [key for key, _ in load(text.encode(encoding))] == [line[:-2] for line in lines]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_sixteen_bits_need_no_mark_in_any_script(encoding: str, end: str) -> None:
+    lines = ["слово;значение", "собака;5", "犬;6", "Њ;7", "ਕੁੱਤਾ;8", ""]  # Њ and ਕ have a byte of 10
+
+    assert load(end.join(lines).encode(encoding)) == [
+        ("собака", (5,)),
+        ("犬", (6,)),
+        ("Њ", (7,)),
+        ("ਕੁੱਤਾ", (8,)),
+    ]
+
+
 def test_an_encoding_can_be_given() -> None:
     assert load("ł;1\n".encode("cp1250"), encoding="cp1250") == [("ł", (1,))]
     assert load("\ufeffñ;1\n".encode(), encoding="utf-8") == [("ñ", (1,))]
@@ -922,10 +935,14 @@ def test_a_quote_that_never_closes_is_refused_even_where_bad_rows_are_skipped() 
         read_table(content.encode(), LoadOptions(on_error="skip"))
 
 
-def test_a_nul_is_a_bad_row() -> None:
-    assert list(bad_rows(b"key,v\na,1\nb\0,2\nc,3\n")) == [
-        BadRow(3, "the line holds a NUL character, which no text has")
+def test_a_nul_is_a_bad_row_outside_quotes_alone() -> None:
+    content = b'key,v\n"a\n\0",1\nb\0,2\n"c""\0",3\n"d",\0\n'
+
+    assert list(bad_rows(content)) == [
+        BadRow(4, "the line holds a NUL character outside quotes"),
+        BadRow(6, "the line holds a NUL character outside quotes"),
     ]
+    assert load(content, on_error="skip") == [("a\n\0", (1,)), ('c"\0', (3,))]
 
 
 # Files and requests that will not do

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,8 @@ from index.loading.options import LoadOptions
 from index.loading.rows import Reader, Row
 from index.loading.sources import Source
 from index.loading.text import LONGEST_LINE, bounded_lines, find_encoding, open_text
+
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
 class CsvReader(Reader):
@@ -63,11 +66,11 @@ class CsvReader(Reader):
         csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
         with self._lines() as lines:
             skipped = self._dialect.skipped
-            watched = _NulWatch(itertools.islice(lines, skipped, None))
+            watched = _Watched(itertools.islice(lines, skipped, None))
             rows = self._dialect.rows(watched)
             while True:
                 line = skipped + rows.line_num + 1
-                watched.seen = False
+                watched.row.clear()
                 try:
                     cells = next(rows, None)
                 except csv.Error as error:
@@ -75,8 +78,8 @@ class CsvReader(Reader):
                     continue
                 if cells is None:
                     return
-                if watched.seen:
-                    yield line, [], "the line holds a NUL character, which no text has"
+                if watched.has_bare_nul():
+                    yield line, [], "the line holds a NUL character outside quotes"
                 elif any(cells) and (len(cells) > 1 or not cells[0].isspace()):
                     yield line, cells, None
 
@@ -116,20 +119,27 @@ def _sample(lines: Iterator[str]) -> list[str]:
     return sample
 
 
-class _NulWatch:
-    """Lines as they come, noting whether one since the last look held a NUL."""
+class _Watched:
+    """Lines as they come, with those of the row that is being read.
+
+    A NUL in quotes is part of a text, and what ``writers`` makes of one; any other is a sign of a
+    file that is no text.
+    """
 
     def __init__(self, lines: Iterator[str]) -> None:
-        self._lines, self.seen = lines, False
+        self._lines = lines
+        self.row: list[str] = []
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
         line = next(self._lines)
-        if "\0" in line:
-            self.seen = True
+        self.row.append(line)
         return line
+
+    def has_bare_nul(self) -> bool:
+        return any("\0" in line for line in self.row) and "\0" in _QUOTED.sub("", "".join(self.row))
 
 
 def _count(number: int, noun: str) -> str:

@@ -137,13 +137,19 @@ def _is_utf8(head: bytes, stream: BinaryIO) -> bool:
 
 
 def _wide(head: bytes) -> str | None:
-    """Name UTF-16 without a BOM: every second byte of Western text is then zero."""
+    """Name UTF-16 without a BOM: every second byte of Western text is then zero.
+
+    In other scripts one byte of each line's end is.
+    """
     even, odd = head[0:4096:2], head[1:4096:2]
     few, many = 0.05 * len(odd), 0.4 * len(odd)
     if odd and odd.count(0) > many and even.count(0) <= few:
         return "utf-16-le"
     if odd and even.count(0) > many and odd.count(0) <= few:
         return "utf-16-be"
+    for name, low in (("utf-16-le", head[0::2]), ("utf-16-be", head[1::2])):
+        if b"\0" in head and 2 * head.decode(name, "ignore").count("\n") > low.count(b"\n") > 0:
+            return name
     return None
 
 

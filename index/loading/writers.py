@@ -2,11 +2,11 @@
 
 What a reader of the file gets back: from Parquet everything, with integers as floats; from JSON
 Lines everything, with types inferred anew; from CSV everything but the difference between a blank
-text and a missing one, and blanks around keys; with a NUL character in a text it is not read. Where
-labels must keep their type (a text "007", a category that hardly repeats), load with ``columns``
-saying so; which columns are attributes only Parquet says, so load the others with ``attributes``;
-and where a column of values is named as keys are (``key``, ``name``), say with ``key`` which one
-holds them.
+text and a missing one, and blanks around keys and names. Where labels must keep their type (a text
+"007", a category that hardly repeats), load with ``columns`` saying so; which columns are
+attributes only Parquet says, so load the others with ``attributes``; where a column of values is
+named as keys are (``key``, ``name``), say with ``key`` which one holds them; and where one of CSV
+has a number for a name, say that there is a ``header``.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ def _csv(key_column: str, columns: Sequence[Column], rows: Iterable[Entry]) -> I
     buffer = io.StringIO(newline="")
     # RFC 4180; and only for a line end of both marks does the csv module quote cells with either.
     writer = csv.writer(buffer, lineterminator="\r\n")
+    quoting = csv.writer(buffer, lineterminator="\r\n", quoting=csv.QUOTE_ALL)
     writer.writerow([key_column, *(column.name for column in columns)])
     for block in _blocks(rows, BLOCK):
-        writer.writerows(
-            [entry.key, *(_spelled(entry.values.get(column.name)) for column in columns)]
-            for entry in block
-        )
+        for entry in block:
+            cells = [entry.key, *(_spelled(entry.values.get(column.name)) for column in columns)]
+            nul = any(isinstance(cell, str) and "\0" in cell for cell in cells)
+            (quoting if nul else writer).writerow(cells)  # a NUL outside quotes is not read
         yield _taken(buffer)
     yield _taken(buffer)
 
