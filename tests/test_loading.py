@@ -595,12 +595,17 @@ def test_faults_of_json_lines_are_told_by_line() -> None:
     [
         (["1", "-2", "+3.5", "1e3", ".5", "5."], "number"),
         (["1", "", "NA", "n/a", "NaN", "null", "None", "-"], "number"),
+        (["1", "#N/A", "#N/D", "#NV", "<NA>"], "number"),  # of spreadsheets and of pandas
+        (["1", "#REF!"], "text"),  # no gap, but a fault
         (["1"] * 19 + ["x"], "number"),  # 95 % of 20
         (["1"] * 18 + ["x"], "category"),  # 95 %, but of 19
         (["1"] * 18 + ["x", "y"], "category"),  # 90 %
         (["007", "1", "2"], "text"),  # a code would lose its zeros
         (["9007199254740993", "1", "2"], "text"),  # and this one its last digit
         (["1_000", "2"], "text"),
+        (["+34600123456", "+1"], "text"),  # a telephone number would lose its sign
+        (["912 345 678", "600 123 456"], "text"),  # likewise its spaces
+        (["1 234,5", "12 34,5"], "text"),
         (["١", "٢"], "text"),
         (["inf", "1e999"], "text"),
         (["[1, 2]", "[3, 4]"], "vector"),
@@ -676,6 +681,11 @@ def test_one_text_among_many_numbers_makes_labels_in_python_and_a_bad_row_in_a_f
         (";", ["1.234", "0.5"], [1.234, 0.5]),
         (";", ["1.234", "0,5"], [1234, 0.5]),
         (";", ["0,125", "1,234"], [0.125, 1.234]),
+        (";", ["1\xa0234,56", "7"], [1234.56, 7]),  # French, with the spaces of spreadsheets
+        (";", ["1\u202f234\u202f567", "-1\u202f000", "7"], [1234567, -1000, 7]),
+        (";", ["1 234,56", "-12 000,00", "7,5"], [1234.56, -12000.0, 7.5]),
+        (";", ["1'234.50", "2’000.00", "7"], [1234.5, 2000.0, 7]),  # Swiss
+        (",", ["\u22125.5", "3"], [-5.5, 3]),  # a minus in print
         (";", ["1,234", "2,345"], None),  # thousands or thousandths? It stays text
         (";", ["1,5", "1.5"], None),
     ],

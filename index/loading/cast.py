@@ -25,7 +25,9 @@ Style = Literal["point", "comma"]
 
 EXACT = 2**53  # the integers up to here are exact in a double
 # Missing in columns of numbers and vectors; in columns of labels only an empty cell is.
-MISSING_MARKS = frozenset({"", "na", "n/a", "nan", "null", "none", "-"})
+MISSING_MARKS = frozenset(
+    {"", "na", "n/a", "nan", "null", "none", "-", "<na>", "#n/a", "#n/d", "#nv"}
+)
 _LONGEST_NUMERAL = 64  # characters; anything longer is text
 
 _NUMERALS = {
@@ -36,6 +38,11 @@ _NUMERALS = {
         r"[+-]?(?:(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d*)?|,\d+)(?:[eE][+-]?\d+)?", re.ASCII
     ),
 }
+_UNUSUAL = re.compile(r"[\s'’\u2212]")
+# 1 234,56 and 1'234.56; without a fraction, plain spaces group telephone numbers too.
+_GROUPED = re.compile(
+    r"[+-]?[1-9]\d{0,2}(?:(?:[\u00a0\u202f'’]\d{3})+(?:[.,]\d*)?|(?: \d{3})+[.,]\d+)", re.ASCII
+)
 
 
 def check_key(key: object, max_length: int) -> str:
@@ -96,8 +103,17 @@ def caster(column: Column, style: Style, *, textual: bool) -> Callable[[object],
     return from_label
 
 
+def plain_numeral(spelled: str) -> str:
+    """Take spaces and apostrophes between thousands off a numeral, and write its minus as "-"."""
+    if not _UNUSUAL.search(spelled):
+        return spelled
+    plain = spelled.replace("\u2212", "-")
+    return _UNUSUAL.sub("", plain) if _GROUPED.fullmatch(plain) else plain
+
+
 def parse_number(spelled: str, column: Column, style: Style) -> float | int:
     """Read a numeral in the column's style: an int where it has neither fraction nor exponent."""
+    spelled = plain_numeral(spelled)
     if len(spelled) > _LONGEST_NUMERAL or not _NUMERALS[style].fullmatch(spelled):
         raise WrongValue(column.name, f"{_shown(spelled)} is not a number")
     plain = spelled.replace(",", "") if style == "point" else spelled.replace(".", "")

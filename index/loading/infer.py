@@ -2,7 +2,8 @@
 
 The rules, in order; "enough" is all of the cells that hold something, or 95 % of 20 or more:
 
-1. a column with a numeral that a number would spoil (007, or more than 2**53) holds labels;
+1. a column with a numeral that a number would spoil (007, +34600123456, or more than 2**53) holds
+   labels;
 2. enough numbers make a number column, enough lists of one width a vector column (of lists that
    JSON or Parquet gives, half are enough: what they are not is labels);
 3. booleans alone make a category;
@@ -24,11 +25,12 @@ from decimal import Decimal
 from numbers import Integral, Real
 
 from index.answers import Column, ColumnType
-from index.loading.cast import EXACT, MISSING_MARKS, Style, is_numbers, parse_vector
+from index.loading.cast import EXACT, MISSING_MARKS, Style, is_numbers, parse_vector, plain_numeral
 
 ENOUGH_SHARE, ENOUGH_CELLS = 0.95, 20
 MOST_CATEGORIES, LONGEST_CATEGORY = 1_000, 100
 _LONGEST_NUMERAL = 64  # characters
+_LONGEST_SIGNED = 8  # characters; an integer that is longer and has a + is a telephone number
 
 # The first alternative that fits names the cell; ``_either`` ones fit both styles.
 _SPELLINGS = re.compile(
@@ -75,7 +77,7 @@ class Profile:
         if not spelled:
             return "missing"
         if len(spelled) <= _LONGEST_NUMERAL:
-            found = _SPELLINGS.fullmatch(spelled)
+            found = _SPELLINGS.fullmatch(plain_numeral(spelled))
             if found:
                 return _numeral(found)
             if spelled.casefold() in MISSING_MARKS:
@@ -202,6 +204,8 @@ def _enough(count: int, of: int, share: float) -> bool:
 def _numeral(found: re.Match[str]) -> str:
     kind = found.lastgroup or "label"
     if kind == "int" and len(found[0]) >= 16 and abs(int(found[0])) > EXACT:
+        return "code"
+    if kind == "int" and found[0][0] == "+" and len(found[0]) > _LONGEST_SIGNED:
         return "code"
     if kind in ("point", "comma") and not math.isfinite(float(_plain(found[0], kind))):
         return "label"
