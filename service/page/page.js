@@ -12,8 +12,13 @@ const TEXTS = {
     where: "only entries where (optional)", excluded: "No key that meets the condition is written exactly “{0}”.",
     columns: "columns: {0}", tolerance: "margin (0 is exact)",
     encoder: "the encoder's own", fitted: "fitted to the values", given: "given", setting: "the dataset's own",
-    others: "all others", keys: "keys", score: "cosine", between: "90 % between {0} and {1}",
-    temperature: "Temperature τ", effective: "Effective keys", confidence: "Confidence",
+    others: "all others", keys: "keys: {0}", score: "cosine", between: "90% of the weight lies between {0} and {1}",
+    temperature: "Temperature τ", effective: "Effective keys",
+    sure: "Probability that an answer is here at all: {0}.",
+    unsure: "Probably nothing here answers this. Probability that an answer is here at all: {0}.",
+    unknown: "Whether an answer is here at all cannot be told with this encoder; see how high the best cosine is.",
+    help: "How to read this",
+    guide: "Every key answers, in proportion to how alike its meaning is to that of the question: the cosine, from −1 to 1.\nThe weights make 100% even where nothing fits. So look first at the probability that an answer is here at all.\nThe answer blends the values by those weights. Where 90% of the weight lies describes your table; it promises nothing about a value that is not in it.\nThe temperature τ makes the weights sharper or flatter: of two keys whose cosines differ by τ, one weighs 2.7 times the other.\nEffective keys: how many keys really answer.",
     scored: "Keys scored", everyKey: "every one",
     sampled: "{0} of {1}, with {2} of the weight; weights within ±{3}",
     of: "{0} of {1}", known: "{0} of the weight has a value",
@@ -37,8 +42,13 @@ const TEXTS = {
     where: "solo las entradas donde (opcional)", excluded: "Ninguna clave que cumpla la condición se escribe exactamente «{0}».",
     columns: "columnas: {0}", tolerance: "margen (0 es exacto)",
     encoder: "la del encoder", fitted: "ajustada a los valores", given: "dada", setting: "la de los datos",
-    others: "las demás", keys: "claves", score: "coseno", between: "90 % entre {0} y {1}",
-    temperature: "Temperatura τ", effective: "Claves efectivas", confidence: "Confianza",
+    others: "las demás", keys: "claves: {0}", score: "coseno", between: "el 90 % del peso está entre {0} y {1}",
+    temperature: "Temperatura τ", effective: "Claves efectivas",
+    sure: "Probabilidad de que aquí haya alguna respuesta: {0}.",
+    unsure: "Probablemente nada de aquí responde a esto. Probabilidad de que aquí haya alguna respuesta: {0}.",
+    unknown: "Con este encoder no se puede saber si aquí hay alguna respuesta; mira cuánto vale el mejor coseno.",
+    help: "Cómo leer esto",
+    guide: "Todas las claves responden, cada una según lo que se parece su significado al de la pregunta: el coseno, de −1 a 1.\nLos pesos suman 100 % aunque nada encaje. Por eso, mira primero la probabilidad de que aquí haya alguna respuesta.\nLa respuesta mezcla los valores según esos pesos. Dónde está el 90 % del peso describe tu tabla; no promete nada sobre un valor que no está en ella.\nLa temperatura τ hace los pesos más nítidos o más planos: de dos claves cuyos cosenos distan τ, una pesa 2,7 veces lo que la otra.\nClaves efectivas: cuántas claves responden de verdad.",
     scored: "Claves puntuadas", everyKey: "todas",
     sampled: "{0} de {1}, con el {2} del peso; pesos con un margen de ±{3}",
     of: "{0} de {1}", known: "{0} del peso tiene un valor",
@@ -188,6 +198,8 @@ function draw() {
   if (!last) return;
   const { soft, exact, question } = last;
   const blends = Object.entries(soft.blend).map(([name, blend]) => drawBlend(name, blend, soft));
+  const sure = soft.confidence === null ? t("unknown") : t(soft.confidence < 0.5 ? "unsure" : "sure", share(soft.confidence));
+  $("trust").textContent = sure;
   $("blend").replaceChildren(...blends);
   $("matches").replaceChildren(...soft.matches.map(drawMatch), ...drawRest(soft));
   $("facts").replaceChildren(...drawFacts(soft));
@@ -202,7 +214,7 @@ function draw() {
 function drawBlend(name, blend, soft) {
   const box = element("div", "blend", element("div", "column", name));
   if (blend === null) {
-    box.append(element("div", "headline", t("nothing")));
+    box.append(element("div", "headline", brief(blend)));
     return box;
   }
   const draws = { number: drawNumber, vector: drawVector, category: drawLabels, text: drawLabels };
@@ -211,10 +223,17 @@ function drawBlend(name, blend, soft) {
   return box;
 }
 
+function brief(blend) {
+  if (blend === null) return t("nothing");
+  if (blend.type === "number") return rounded(blend.mean, 3);
+  if (blend.type === "vector") return parts(blend.mean, isColour(blend.mean) ? Math.round : rounded);
+  return blend.value;
+}
+
 function drawNumber(blend, values) {
   const [low, high] = blend.interval;
-  const note = element("small", "", " ", t("between", rounded(low), rounded(high)));
-  const headline = element("div", "headline", rounded(blend.mean, 3), note);
+  const note = element("small", "", t("between", rounded(low), rounded(high)));
+  const headline = element("div", "headline", brief(blend), " ", note);
   return [headline, drawAxis(blend, values.filter(([value]) => value !== null))];
 }
 
@@ -222,7 +241,8 @@ function drawNumber(blend, values) {
 function drawAxis(blend, values) {
   const all = [...blend.interval, blend.mean, ...values.map(([value]) => value)];
   const from = Math.min(...all);
-  const span = Math.max(...all) - from || 1;
+  const to = Math.max(...all);
+  const span = to - from || 1;
   const x = (value) => 4 + ((value - from) / span) * 92; // per cent of the width
   const [low, high] = blend.interval.map(x);
   const axis = shape("svg", { class: "axis", "aria-hidden": "true" });
@@ -231,8 +251,8 @@ function drawAxis(blend, values) {
     shape("line", { class: "rule", x1: "0%", x2: "100%", y1: 20, y2: 20 }),
     ...values.map(([value, weight]) => shape("circle", { class: "dot", cx: `${x(value)}%`, cy: 20, r: 2 + 10 * Math.sqrt(weight) })),
     shape("line", { class: "mean", x1: `${x(blend.mean)}%`, x2: `${x(blend.mean)}%`, y1: 4, y2: 36 }),
-    shape("text", { x: `${x(from)}%`, y: 52, "text-anchor": "middle" }, rounded(from)),
-    shape("text", { x: `${x(from + span)}%`, y: 52, "text-anchor": "middle" }, rounded(from + span)),
+    shape("text", { x: "3%", y: 52 }, rounded(from)),
+    ...(to > from ? [shape("text", { x: "97%", y: 52, "text-anchor": "end" }, rounded(to))] : []),
   );
   return axis;
 }
@@ -246,14 +266,14 @@ function swatch(vector, className = "") {
 }
 
 function drawVector(blend) {
-  if (isColour(blend.mean)) return [swatch(blend.mean, "large"), element("div", "column", parts(blend.mean, Math.round))];
-  return [element("div", "headline", parts(blend.mean, rounded))];
+  if (isColour(blend.mean)) return [swatch(blend.mean, "large"), element("div", "column", brief(blend))];
+  return [element("div", "headline", brief(blend))];
 }
 
 function drawLabels(blend) {
   const rows = blend.distribution.slice(0, 5).map(({ value, probability }) =>
     element("li", "", element("span", "key", value), drawBar(probability), element("span", "weight", share(probability))));
-  const headline = element("div", "headline", blend.value);
+  const headline = element("div", "headline", brief(blend));
   return rows.length > 1 ? [headline, element("ol", "shares", ...rows)] : [headline];
 }
 
@@ -266,15 +286,14 @@ function drawBar(weight) {
 }
 
 function drawMatch(match) {
-  const values = Object.values(match.values).map((value) => {
+  const entries = Object.entries(match.values);
+  const values = entries.map(([name, value]) => {
     const shown = element("span", "value");
     if (isColour(value)) shown.append(swatch(value));
-    shown.append(text(value));
+    shown.append(entries.length > 1 ? named([name, value]) : text(value));
     return shown;
   });
-  for (const [name, value] of Object.entries(match.attributes ?? {})) {
-    values.push(element("span", "value", `${name}: ${text(value)}`));
-  }
+  for (const entry of Object.entries(match.attributes ?? {})) values.push(element("span", "value", named(entry)));
   const weight = element("span", "weight", share(match.weight), element("span", "score", `${t("score")} ${fixed(match.score)}`));
   const row = element("li", "match", element("div", "", element("span", "key", match.key), ...values), drawBar(match.weight), weight);
   row.dataset.key = match.key;
@@ -286,17 +305,16 @@ function drawRest(soft) {
   const others = soft.attention.keys - soft.matches.length;
   if (others <= 0) return [];
   const weight = Math.max(0, 1 - soft.matches.reduce((sum, match) => sum + match.weight, 0));
-  const name = element("div", "", element("span", "key", t("others")), element("span", "value", `${number(others, 9)} ${t("keys")}`));
+  const name = element("div", "", element("span", "key", t("others")), element("span", "value", t("keys", number(others, 9))));
   return [element("li", "rest", name, drawBar(weight), element("span", "weight", share(weight)))];
 }
 
-function drawFacts({ attention, confidence }) {
+function drawFacts({ attention }) {
   const facts = [
     ["temperature", `${number(attention.temperature, 3)} (${TEXTS[language][attention.temperature_source] ?? attention.temperature_source})`],
     ["effective", t("of", number(attention.effective_keys, 3), number(attention.keys, 9))],
     ["scored", drawScored(attention)],
   ];
-  if (confidence !== null) facts.push(["confidence", share(confidence)]);
   return facts.map(([name, value]) => element("div", "", element("dt", "", t(name)), element("dd", "", value)));
 }
 
@@ -307,8 +325,11 @@ function drawScored({ scored, keys, coverage, error }) {
 
 function drawExact(exact) {
   if (!exact.found) return [t("nothing")];
-  return Object.values(exact.values).map((value) =>
-    isColour(value) ? swatch(value, "large") : element("div", "", text(value)));
+  const entries = Object.entries(exact.values);
+  return entries.flatMap(([name, value]) => [
+    ...(entries.length > 1 ? [element("div", "column", name)] : []),
+    ...(isColour(value) ? [swatch(value, "large"), element("div", "column", text(value))] : [element("div", "", text(value))]),
+  ]);
 }
 
 function drawTemperature(used) {
@@ -323,6 +344,7 @@ function text(value) {
   return typeof value === "number" ? whole(value) : value;
 }
 
+const named = ([name, value]) => `${name}: ${text(value)}`;
 const parts = (vector, show) => vector.slice(0, 8).map((part) => show(part)).join(", ") + (vector.length > 8 ? " …" : "");
 
 // -- datasets -----------------------------------------------------------------------------------

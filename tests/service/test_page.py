@@ -223,7 +223,7 @@ def test_a_table_of_one_s_own_is_loaded_and_markup_in_it_stays_text(
     key = "<img src=x onerror=alert(1)><b>bold</b>"
     table = tmp_path / "mine & yours.csv"
     table.write_text(f'key,value\n"{key}",<i>first</i>\nother,second\n', "utf-8")
-    browser.find_element(By.TAG_NAME, "summary").click()
+    browser.find_element(By.CSS_SELECTOR, "details.upload summary").click()
     browser.find_element(By.ID, "file").send_keys(str(table))
     assert browser.find_element(By.ID, "name").get_property("value") == "mine-yours"
     browser.find_element(By.CSS_SELECTOR, "#upload .main").click()
@@ -239,7 +239,7 @@ def test_a_table_is_loaded_with_a_column_of_keys_and_attributes_of_one_s_choice(
 ) -> None:
     table = tmp_path / "shop.csv"
     table.write_text("price,thing,aisle\n1,apple,fresh\n2,soap,cleaning\n", "utf-8")
-    browser.find_element(By.TAG_NAME, "summary").click()
+    browser.find_element(By.CSS_SELECTOR, "details.upload summary").click()
     browser.find_element(By.ID, "file").send_keys(str(table))
     browser.find_element(By.ID, "key").send_keys("thing")
     browser.find_element(By.ID, "attributes").send_keys("aisle")
@@ -258,7 +258,7 @@ def test_a_long_load_shows_its_progress_and_can_be_cancelled(
 ) -> None:
     table = tmp_path / "long.csv"
     table.write_text("key,value\n" + "".join(f"row number {i},{i}\n" for i in range(40_000)))
-    browser.find_element(By.TAG_NAME, "summary").click()
+    browser.find_element(By.CSS_SELECTOR, "details.upload summary").click()
     browser.find_element(By.ID, "file").send_keys(str(table))
     browser.find_element(By.CSS_SELECTOR, "#upload .main").click()
 
@@ -332,6 +332,70 @@ def test_stored_numbers_are_shown_whole_and_marks_of_replacement_stay_text(
     ask(browser, "b")
     assert text(browser, "#exact") == "1E-300"
     assert bundled.ask("DELETE", "/datasets/gente").status == 204
+
+
+def test_an_answer_says_how_far_to_trust_it_and_how_to_read_it(browser: Chrome) -> None:
+    ask(browser, "nación")
+    assert re.fullmatch(
+        r"Probability that an answer is here at all: \d\d\.\d%\.", text(browser, "#trust")
+    )
+    assert "90% of the weight lies between 7 and 10" in text(browser, "#blend .headline")
+    ask(browser, "qwxz 83 ##")
+    assert text(browser, "#trust").startswith("Probably nothing here answers this.")
+
+    browser.find_element(By.CSS_SELECTOR, ".help summary").click()
+    assert "first at the probability" in text(browser, ".help p")
+    browser.find_element(By.ID, "language").click()
+    assert text(browser, "#trust").startswith("Probablemente nada de aquí responde a esto.")
+    assert "primero la probabilidad" in text(browser, ".help p")
+    assert "el 90 % del peso" in text(browser, "#blend .headline")
+
+
+def test_an_encoder_without_a_calibration_is_said_to_have_none(
+    browser: Chrome, bundled: Service
+) -> None:
+    body = {"name": "azar", "entries": {"a": 1}, "encoder": "random"}
+    assert bundled.post("/datasets", body).status == 201
+    browser.get(bundled.origin + "/?lang=es&dataset=azar&q=a")
+    until(browser, lambda: weights(browser))
+
+    assert text(browser, "#trust").startswith("Con este encoder no se puede saber")
+    assert text(browser, "#blend .axis") == "1", "one value has one end, and none is made up"
+    assert bundled.ask("DELETE", "/datasets/azar").status == 204
+
+
+def test_values_have_the_names_of_their_columns_and_a_stored_colour_its_numbers(
+    browser: Chrome, bundled: Service
+) -> None:
+    rows = {"queso": {"precio": 7.8, "pasillo": "lácteos"}, "pera": {"precio": 2, "pasillo": None}}
+    assert bundled.post("/datasets", {"name": "mercado", "entries": rows}).status == 201
+    browser.get(bundled.origin + "/?lang=es&dataset=mercado&q=queso")
+    until(browser, lambda: weights(browser))
+    assert text(browser, "#exact").split("\n") == ["precio", "7,8", "pasillo", "lácteos"]
+    values = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#matches .value")]
+    assert values == ["precio: 7,8", "pasillo: lácteos", "precio: 2", "pasillo: sin valor"]
+
+    browser.get(bundled.origin + "/?lang=en&dataset=colores&q=sea")
+    until(browser, lambda: weights(browser))
+    red, green, blue = bundled.get("/datasets/colores/entries/sea").json["values"]["rgb"]
+    assert text(browser, "#exact") == f"{red}, {green}, {blue}"
+    assert bundled.ask("DELETE", "/datasets/mercado").status == 204
+
+
+def test_on_a_narrow_screen_the_stored_value_comes_before_the_blended_one(browser: Chrome) -> None:
+    def top(selector: str) -> int:
+        return int(browser.find_element(By.CSS_SELECTOR, selector).rect["y"])
+
+    ask(browser, "méxico")
+    assert top("#exact-title") == top("#soft-title")
+    try:
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True},
+        )
+        assert top("#exact") < top("#soft-title")
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_everything_is_reached_by_keyboard_in_reading_order(browser: Chrome) -> None:
