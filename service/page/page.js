@@ -4,7 +4,7 @@
 const TEXTS = {
   en: {
     tagline: "A dictionary that answers by meaning.",
-    question: "Look up", dataset: "in", ask: "Ask", try: "Try",
+    question: "Look up", dataset: "in the dataset", ask: "Ask", try: "Try",
     auto: "automatic temperature", sharp: "sharp", flat: "flat",
     soft: "By meaning", weights: "How much each key counts", exact: "By exact lookup",
     would: "An exact lookup would have said:", nothing: "nothing",
@@ -30,11 +30,13 @@ const TEXTS = {
     absent: "There is no dataset “{0}”: choose another.",
     unreachable: "The service does not answer.", sending: "Sending…", queued: "Waiting its turn…",
     reading: "Reading", encoding: "Encoding", writing: "Writing", left: "{0} left", loaded: "{0} entries loaded.",
+    lost: "The service was started anew, which cut the load short. Load the table again: what was encoded is kept.",
+    inEnglish: "", asking: "Asking…",
     cancelled: "Cancelled; nothing was loaded.", noValue: "no value", steps: "Every step, with its numbers (JSON)",
   },
   es: {
     tagline: "Un diccionario que responde por el significado.",
-    question: "Buscar", dataset: "en", ask: "Preguntar", try: "Prueba",
+    question: "Buscar", dataset: "en los datos", ask: "Preguntar", try: "Prueba",
     auto: "temperatura automática", sharp: "nítida", flat: "plana",
     soft: "Por significado", weights: "Cuánto cuenta cada clave", exact: "Por búsqueda exacta",
     would: "Una búsqueda exacta habría dicho:", nothing: "nada",
@@ -60,6 +62,8 @@ const TEXTS = {
     absent: "No hay datos que se llamen «{0}»: elige otros.",
     unreachable: "El servicio no responde.", sending: "Enviando…", queued: "Esperando turno…",
     reading: "Leyendo", encoding: "Codificando", writing: "Escribiendo", left: "quedan {0}", loaded: "{0} entradas cargadas.",
+    lost: "El servicio se ha vuelto a arrancar y eso ha interrumpido la carga. Vuelve a cargar la tabla: lo ya codificado se conserva.",
+    inEnglish: "El servicio lo explica en inglés:", asking: "Preguntando…",
     cancelled: "Cancelado; no se ha cargado nada.", noValue: "sin valor", steps: "Cada paso, con sus números (JSON)",
   },
 };
@@ -70,16 +74,19 @@ const EXAMPLES = {
 };
 const SVG = "http://www.w3.org/2000/svg";
 const SHOWN = 10;
+const SPOKEN = 3; // columns that a screen reader is told of at once
 const LONGEST = 60; // characters of an example
 const CHECKED = ["where", "tolerance"]; // fields whose faults the service names
 
 const $ = (id) => document.getElementById(id);
-const address = new URLSearchParams(location.search);
+let address = new URLSearchParams(location.search);
 let language = address.get("lang") || ((navigator.language || "en").startsWith("es") ? "es" : "en");
 if (!Object.hasOwn(TEXTS, language)) language = "en";
 let last = null; // the comparison that is shown, and its question, to be drawn again in another language
 let columns = {}; // of each dataset, by name
 let tolerances = {}; // likewise, in use where the question says none
+let offered = []; // the example questions of the dataset
+let saying = () => []; // makes what the line of status says, in the language of now
 let asking = null; // the AbortController of the question under way
 let job = null; // the id of the load under way
 
@@ -123,14 +130,14 @@ class Problem extends Error {
 }
 
 async function call(path, options) {
-  let response;
+  let response, body;
   try {
     response = await fetch(path, { headers: { Accept: "application/json" }, ...options });
+    body = response.status === 204 ? null : await response.json(); // a proxy may answer for the service, with a page
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Error(t("unreachable"));
   }
-  const body = response.status === 204 ? null : await response.json();
   if (!response.ok) throw new Problem(body);
   return body;
 }
@@ -143,16 +150,30 @@ async function whenReady(path, options) {
       return await call(path, options);
     } catch (error) {
       if (error.type !== "/problems/not-ready") throw error;
-      say(`${t("starting")}\n${error.message}`);
+      say(() => [t("starting"), "\n", ...explain(error)()]);
       await pause(700);
     }
   }
 }
 
-function say(text, bad = false) {
-  $("status").textContent = text;
+function say(make, bad = false) {
+  saying = make;
   $("status").className = bad ? "status bad" : "status";
-  $("status").hidden = !text;
+  $("status").replaceChildren(...make());
+}
+
+// What the service says is English, and is marked so: a voice that reads Spanish would garble it.
+function explain(error) {
+  const name = $("dataset").value;
+  if (error.type === "/problems/unknown-dataset") return () => [t("absent", name)];
+  if (error.type === "/problems/unknown-job") return () => [t("lost")];
+  if (error.type === "/problems/dataset-exists") return () => [t("taken")];
+  if (!(error instanceof Problem)) return () => [error.message];
+  return () => {
+    const words = element("span", "", error.message);
+    words.lang = "en";
+    return language === "en" ? [words] : [t("inEnglish"), "\n", words];
+  };
 }
 
 function asked() {
@@ -167,27 +188,39 @@ async function ask() {
   asking?.abort();
   const mine = (asking = new AbortController());
   const question = asked();
-  const shown = address.has("lang") ? { ...question, lang: language } : question;
-  history.replaceState(null, "", `/?${new URLSearchParams(shown)}`);
+  record(question);
+  say(() => []);
+  const slow = setTimeout(() => say(() => [t("asking")]), 1000);
   $("result").classList.add("waiting");
   for (const name of CHECKED) $(name).removeAttribute("aria-invalid");
   try {
     const found = await whenReady(`/compare?${new URLSearchParams({ ...question, k: SHOWN })}`, { signal: mine.signal });
     last = { ...found, question };
-    say("");
+    say(() => []);
     draw();
   } catch (error) {
     if (error.name === "AbortError") return;
     for (const name of CHECKED) if (error.fields?.includes(name)) $(name).setAttribute("aria-invalid", "true");
     forget();
-    say(error.message, true);
+    say(explain(error), true);
+  } finally {
+    clearTimeout(slow);
   }
   $("result").classList.remove("waiting");
+}
+
+// Another question is a step that "back" undoes; another temperature or language of the same one is not.
+function record(question) {
+  const before = new URLSearchParams(location.search);
+  const another = ["q", "dataset", "where"].some((name) => (before.get(name) ?? "") !== (question[name] ?? ""));
+  const shown = address.has("lang") ? { ...question, lang: language } : question;
+  history[another && before.has("q") ? "pushState" : "replaceState"](null, "", `/?${new URLSearchParams(shown)}`);
 }
 
 function forget() {
   last = null;
   $("result").hidden = true;
+  $("spoken").textContent = "";
 }
 
 const temperature = () => Number((10 ** Number($("temperature").value)).toPrecision(3));
@@ -208,6 +241,11 @@ function draw() {
   $("steps").href = `/search?${new URLSearchParams({ ...question, explain: 1 })}`;
   $("reason").textContent = t(exact.found ? "found" : question.where ? "excluded" : "missing", last.query);
   $("result").hidden = false;
+  $("spoken").textContent = [
+    ...Object.entries(soft.blend).slice(0, SPOKEN).map(([name, blend]) => `${name}: ${brief(blend)}.`),
+    `${t("exact")}: ${exact.found ? Object.entries(exact.values).slice(0, SPOKEN).map(named).join(", ") : t("nothing")}.`,
+    sure,
+  ].join(" ");
   drawTemperature(soft.attention.temperature);
 }
 
@@ -336,6 +374,7 @@ function drawTemperature(used) {
   const auto = $("auto").checked;
   if (auto && used > 0) $("temperature").value = Math.log10(used);
   $("tau").textContent = `τ = ${number(auto && used > 0 ? used : temperature(), 3)}`;
+  $("temperature").setAttribute("aria-valuetext", $("tau").textContent);
 }
 
 function text(value) {
@@ -377,6 +416,7 @@ async function examples() {
     words = entries.map(({ key }) => key);
   }
   if (name !== $("dataset").value) return []; // another was chosen meanwhile
+  offered = words;
   $("examples").replaceChildren(...words.filter((word) => word.length <= LONGEST).map((word) => {
     const button = element("button", "", word);
     button.type = "button";
@@ -387,24 +427,28 @@ async function examples() {
 }
 
 async function chooseDataset() {
+  const own = !["", ...offered].includes($("q").value); // a question that a person typed is not replaced
   asking?.abort();
   forget();
-  say("");
+  say(() => []);
   $("where").value = ""; // it named the columns of another
   try {
     const words = await examples();
-    if (words.length) { $("q").value = words[0]; ask(); }
+    if (words.length && !own) $("q").value = words[0];
+    ask();
   } catch (error) {
-    say(error.message, true);
+    say(explain(error), true);
   }
 }
 
 // -- loading ------------------------------------------------------------------------------------
 
-function tell(text, bad = false) {
-  $("loading").textContent = text;
+// A screen reader hears how a load begins and ends, and not each of its figures.
+function tell(words, { bad = false, live = "polite" } = {}) {
+  if (words === $("loading").textContent) return;
+  $("loading").setAttribute("aria-live", live);
   $("loading").className = bad ? "bad" : "";
-  $("loading").hidden = !text;
+  $("loading").replaceChildren(...[words].flat());
 }
 
 async function load(event) {
@@ -423,7 +467,7 @@ async function load(event) {
     await listDatasets(outcome.dataset);
     await chooseDataset();
   } catch (error) {
-    tell(error.message, true);
+    tell(explain(error)(), { bad: true });
   }
   button.disabled = false;
   $("progress").hidden = true;
@@ -448,11 +492,11 @@ async function finished(state) {
 }
 
 function drawProgress({ progress }) {
-  if (!progress) return tell(t("queued"));
+  if (!progress) return tell(t("queued"), { live: "off" });
   const total = progress.total === null ? "" : ` / ${number(progress.total, 9)}`;
   const rate = progress.rate === null ? "" : ` · ${number(progress.rate, 3)}/s`;
   const left = progress.seconds_left === null ? "" : ` · ${t("left", duration(progress.seconds_left))}`;
-  tell(`${t(progress.phase)} ${number(progress.done, 9)}${total}${rate}${left}`);
+  tell(`${t(progress.phase)} ${number(progress.done, 9)}${total}${rate}${left}`, { live: "off" });
   if (progress.total) $("progress").value = progress.done / progress.total;
   else $("progress").removeAttribute("value");
 }
@@ -472,15 +516,18 @@ function translate() {
   $("language").textContent = language === "es" ? "English" : "Español";
   $("language").lang = language === "es" ? "en" : "es";
   $("language").setAttribute("aria-label", $("language").textContent);
+  $("temperature").setAttribute("aria-label", `${t("temperature")}, ${t("sharp")} – ${t("flat")}`);
+  $("status").replaceChildren(...saying());
   drawHint();
   draw();
 }
 
 async function start() {
-  const tau = Number(address.get("temperature"));
+  const here = address;
+  const tau = Number(here.get("temperature"));
+  $("auto").checked = !(tau > 0);
   if (tau > 0) {
     const slider = $("temperature");
-    $("auto").checked = false;
     slider.min = Math.min(slider.min, Math.log10(tau));
     slider.max = Math.max(slider.max, Math.log10(tau));
     slider.value = Math.log10(tau);
@@ -488,18 +535,19 @@ async function start() {
   drawTemperature(0);
   try {
     await whenReady("/readyz");
-    say("");
-    const wanted = address.get("dataset");
+    say(() => []);
+    const wanted = here.get("dataset");
     const names = await listDatasets(wanted);
-    if (!names.length) return say(t("empty"));
+    if (!names.length) return say(() => [t("empty")]);
     const words = await examples();
-    $("q").value = address.get("q") || words[0] || "";
-    $("where").value = address.get("where") || "";
-    $("tolerance").value = address.get("tolerance") || "";
-    if (wanted && !names.includes(wanted)) return say(t("absent", wanted), true);
+    if (here !== address) return; // gone back once more meanwhile
+    $("q").value = here.get("q") || words[0] || "";
+    $("where").value = here.get("where") || "";
+    $("tolerance").value = here.get("tolerance") || "";
+    if (wanted && !names.includes(wanted)) return say(() => [t("absent", wanted)], true);
     await ask();
   } catch (error) {
-    say(error.message, true);
+    say(explain(error), true);
   }
 }
 
@@ -516,11 +564,22 @@ $("temperature").addEventListener("input", () => {
 $("language").addEventListener("click", () => {
   language = language === "es" ? "en" : "es";
   address.set("lang", language);
+  const shown = new URLSearchParams(location.search);
+  shown.set("lang", language);
+  history.replaceState(null, "", `/?${shown}`);
   translate();
 });
 $("file").addEventListener("change", nameFromFile);
 $("upload").addEventListener("submit", load);
-$("cancel").addEventListener("click", () => { if (job) call(`/jobs/${job}`, { method: "DELETE" }).catch((error) => tell(error.message, true)); });
+$("cancel").addEventListener("click", () => { if (job) call(`/jobs/${job}`, { method: "DELETE" }).catch((error) => tell(explain(error)(), { bad: true })); });
+addEventListener("popstate", () => {
+  const chosen = address.has("lang");
+  address = new URLSearchParams(location.search);
+  if (chosen) address.set("lang", language);
+  asking?.abort();
+  forget();
+  start();
+});
 document.addEventListener("keydown", (event) => {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName);
   if (event.key === "/" && !typing) { event.preventDefault(); $("q").select(); }

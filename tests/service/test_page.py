@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
 import shutil
+import threading
+import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,7 +23,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from tests.service.running import PATIENCE, Service
+from tests.service.running import PATIENCE, ROOT, Service
 
 ARGUMENTS = [
     "--headless=new",
@@ -305,7 +310,7 @@ def test_one_answer_never_stands_under_another_question(browser: Chrome, bundled
     until(browser, lambda: list(weights(browser)) == [long])
     assert bundled.ask("DELETE", "/datasets/gone").status == 204
     Select(browser.find_element(By.ID, "dataset")).select_by_value("gone")
-    until(browser, lambda: "there is no dataset 'gone'" in text(browser, "#status"))
+    until(browser, lambda: text(browser, "#status").startswith("There is no dataset “gone”"))
     assert not shown()
     browser.get(bundled.origin + "/?lang=en&dataset=gone&q=b")
     until(browser, lambda: text(browser, "#status").startswith("There is no dataset “gone”"))
@@ -396,6 +401,182 @@ def test_on_a_narrow_screen_the_stored_value_comes_before_the_blended_one(browse
         assert top("#exact") < top("#soft-title")
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_screen_reader_hears_the_answer_in_one_sentence(browser: Chrome) -> None:
+    ask(browser, "país")
+    nodes = browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    live = [
+        node["backendDOMNodeId"]
+        for node in nodes
+        if any(each["name"] == "live" for each in node.get("properties", ()))
+    ]
+    spoken = browser.find_element(By.ID, "spoken")
+    said = spoken.get_property("textContent")
+    assert re.fullmatch(
+        r"valor: 8\.\d+\. By exact lookup: nothing\. Probability that .*: [\d.]+%\.", str(said)
+    )
+    document = browser.execute_cdp_cmd("DOM.getDocument", {"depth": -1})["root"]["nodeId"]
+    identify = partial(browser.execute_cdp_cmd, "DOM.querySelector")
+    for selector, is_live in {"#spoken": True, "#status": True, "#matches": False}.items():
+        node = identify({"nodeId": document, "selector": selector})
+        there = browser.execute_cdp_cmd("DOM.describeNode", node)["node"]["backendNodeId"]
+        assert (there in live) is is_live, selector
+    slider = browser.find_element(By.ID, "temperature")
+    assert slider.accessible_name == "Temperature τ, sharp – flat"
+    assert slider.get_attribute("aria-valuetext") == text(browser, "#tau") == "τ = 0.09"
+    assert browser.find_element(By.ID, "dataset").accessible_name == "in the dataset"
+
+
+def test_bars_and_colours_are_seen_in_forced_colours_and_on_paper(
+    browser: Chrome, bundled: Service
+) -> None:
+    def behind(selector: str) -> str:
+        found = browser.find_element(By.CSS_SELECTOR, selector)
+        return found.value_of_css_property("background-color").replace("rgba", "rgb")
+
+    browser.get(bundled.origin + "/?lang=en&dataset=colores&q=sea")
+    until(browser, lambda: weights(browser))
+    colour = behind("#blend .swatch")
+    features = [{"name": "forced-colors", "value": "active"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    try:
+        assert behind("#blend .swatch") == colour
+        assert behind("#matches .fill") != behind("#matches .track")
+        assert (
+            browser.find_element(By.CSS_SELECTOR, "#ask .main").value_of_css_property(
+                "border-top-style"
+            )
+            == "solid"
+        )
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    browser.get(bundled.origin + "/?lang=en&dataset=traduccion&q=perro")
+    until(browser, lambda: weights(browser))
+    fill = browser.find_element(By.CSS_SELECTOR, "#matches .fill")
+    parts = re.findall(r"\d+", fill.value_of_css_property("background-color"))[:3]
+    printed = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    assert [round(int(part) / 255, 2) for part in parts] in fills(printed)
+
+
+def fills(pdf: bytes) -> list[list[float]]:
+    """Return every colour that something on the pages of a PDF is filled with."""
+    found = []
+    for packed in re.findall(rb"stream\r?\n(.*?)endstream", pdf, re.DOTALL):
+        try:
+            drawn = zlib.decompress(packed)
+        except zlib.error:  # a font, or another thing that is not drawn
+            continue
+        for colour in re.findall(rb"([\d.]+) ([\d.]+) ([\d.]+) rg\b", drawn):
+            found.append([round(float(part), 2) for part in colour])
+    return found
+
+
+def test_a_question_that_was_typed_is_asked_of_the_dataset_that_is_chosen_then(
+    browser: Chrome,
+) -> None:
+    field = browser.find_element(By.ID, "q")
+    field.clear()
+    field.send_keys("the colour of grass")
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("colores")
+    until(browser, lambda: "“the colour of grass”" in text(browser, "#reason"))
+    ask(browser, "wet sand")
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("traduccion")
+    until(browser, lambda: "“GATO”" in text(browser, "#reason"))
+
+
+def test_back_and_forward_go_through_the_questions(browser: Chrome, bundled: Service) -> None:
+    ask(browser, "animal")
+    slider = browser.find_element(By.ID, "temperature")
+    slider.send_keys(Keys.END)
+    until(browser, lambda: "temperature=" in browser.current_url)
+    ask(browser, "country")
+    browser.find_element(By.ID, "auto").click()
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("colores")
+    until(browser, lambda: "“tropical sea”" in text(browser, "#reason"))
+    browser.back()
+    until(browser, lambda: "“country”" in text(browser, "#reason"))
+    assert Select(browser.find_element(By.ID, "dataset")).first_selected_option.text == "paises"
+    assert browser.find_element(By.ID, "auto").is_selected()
+    browser.back()
+    until(browser, lambda: "“animal”" in text(browser, "#reason"))
+    assert not browser.find_element(By.ID, "auto").is_selected()
+    browser.forward()
+    until(browser, lambda: "“country”" in text(browser, "#reason"))
+
+    assert bundled.post("/datasets", {"name": "brief", "entries": {"b": 1}}).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=brief&q=b")
+    until(browser, lambda: list(weights(browser)) == ["b"])
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("paises")
+    until(browser, lambda: len(weights(browser)) == 4)
+    assert bundled.ask("DELETE", "/datasets/brief").status == 204
+    browser.back()
+    until(browser, lambda: text(browser, "#status").startswith("There is no dataset “brief”"))
+    assert not browser.find_element(By.ID, "result").is_displayed()
+
+
+def test_the_language_chosen_stays_and_what_was_said_is_said_in_it(
+    browser: Chrome, bundled: Service
+) -> None:
+    browser.find_element(By.ID, "language").click()
+    browser.refresh()
+    until(browser, lambda: weights(browser))
+    assert browser.find_element(By.TAG_NAME, "html").get_attribute("lang") == "es"
+
+    browser.get(bundled.origin + "/?lang=en&dataset=nowhere")
+    until(browser, lambda: text(browser, "#status").startswith("There is no dataset"))
+    browser.find_element(By.ID, "language").click()
+    assert text(browser, "#status").startswith("No hay datos que se llamen «nowhere»")
+
+
+def test_what_the_service_says_in_english_is_marked_as_english(
+    browser: Chrome, bundled: Service
+) -> None:
+    browser.get(bundled.origin + "/?lang=es&dataset=paises&q=x&where=prize+%3C+5")
+    until(browser, lambda: "there is no column 'prize'" in text(browser, "#status"))
+    assert text(browser, "#status").startswith("El servicio lo explica en inglés:\nwhere: ")
+    marked = browser.find_element(By.CSS_SELECTOR, "#status [lang=en]")
+    assert marked.text.startswith("where: character 1")
+
+
+def test_an_empty_question_is_not_passed_over_in_silence(browser: Chrome) -> None:
+    field = browser.find_element(By.ID, "q")
+    field.clear()
+    browser.find_element(By.CSS_SELECTOR, "#ask .main").click()
+
+    assert browser.switch_to.active_element.get_attribute("id") == "q"
+    assert field.get_property("validationMessage")
+
+
+def test_a_page_that_a_proxy_sends_for_the_service_is_no_answer(started_browser: Chrome) -> None:
+    class Proxy(SimpleHTTPRequestHandler):
+        """The page's files, and for all else what a proxy says while the service is gone."""
+
+        def do_GET(self) -> None:
+            if self.path.startswith("/page/"):
+                super().do_GET()
+                return
+            page = self.path.startswith("/?")
+            body = (ROOT / "service/page/index.html").read_bytes() if page else b"<h1>Bad Gateway"
+            self.send_response(200 if page else 502)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    handler = partial(Proxy, directory=str(ROOT / "service"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        started_browser.get(f"http://127.0.0.1:{server.server_port}/?lang=es")
+        until(started_browser, lambda: text(started_browser, "#status"))
+        said = text(started_browser, "#status")
+        started_browser.get("about:blank")
+        server.shutdown()
+
+    assert said == "El servicio no responde."
 
 
 def test_everything_is_reached_by_keyboard_in_reading_order(browser: Chrome) -> None:
