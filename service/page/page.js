@@ -24,12 +24,15 @@ const TEXTS = {
     of: "{0} of {1}", known: "{0} of the weight has a value",
     own: "Load a table of your own", keyColumn: "Column of keys (found if left empty)",
     attributes: "Columns to filter by and not to blend, with commas", file: "File", name: "Name", load: "Load", cancel: "Cancel",
+    replace: "replace the dataset of that name, if there is one",
+    taken: "There is a dataset of that name already: tick “replace”, or choose another name.",
+    number: "numbers", vector: "vectors", category: "labels", text: "texts", filter: "to filter by",
     formats: "CSV, TSV, JSON, JSON Lines or Parquet: one column of keys, the others values. It stays on this machine.",
     formula: "weights = softmax(q Kᵀ / τ), answer = weights · V. Everything is computed on this machine.",
     starting: "Starting: the encoder is being opened…", empty: "There are no datasets yet: load a table of your own.",
     absent: "There is no dataset “{0}”: choose another.",
     unreachable: "The service does not answer.", sending: "Sending…", queued: "Waiting its turn…",
-    reading: "Reading", encoding: "Encoding", writing: "Writing", left: "{0} left", loaded: "{0} entries loaded.",
+    reading: "Reading", encoding: "Encoding", writing: "Writing", left: "{0} left", loaded: "Entries loaded: {0}. Column of keys: {1}. Others: {2}.",
     lost: "The service was started anew, which cut the load short. Load the table again: what was encoded is kept.",
     inEnglish: "", asking: "Asking…",
     cancelled: "Cancelled; nothing was loaded.", noValue: "no value", steps: "Every step, with its numbers (JSON)",
@@ -56,12 +59,15 @@ const TEXTS = {
     of: "{0} de {1}", known: "{0} del peso tiene un valor",
     own: "Carga una tabla tuya", keyColumn: "Columna de claves (si falta, se averigua)",
     attributes: "Columnas para filtrar y no mezclar, con comas", file: "Fichero", name: "Nombre", load: "Cargar", cancel: "Cancelar",
+    replace: "reemplazar los datos que tengan ese nombre, si los hay",
+    taken: "Ya hay datos con ese nombre: marca «reemplazar» o elige otro nombre.",
+    number: "números", vector: "vectores", category: "etiquetas", text: "textos", filter: "para filtrar",
     formats: "CSV, TSV, JSON, JSON Lines o Parquet: una columna de claves y las demás de valores. No sale de esta máquina.",
     formula: "pesos = softmax(q Kᵀ / τ), respuesta = pesos · V. Todo se calcula en esta máquina.",
     starting: "Arrancando: se está abriendo el encoder…", empty: "Aún no hay datos: carga una tabla tuya.",
     absent: "No hay datos que se llamen «{0}»: elige otros.",
     unreachable: "El servicio no responde.", sending: "Enviando…", queued: "Esperando turno…",
-    reading: "Leyendo", encoding: "Codificando", writing: "Escribiendo", left: "quedan {0}", loaded: "{0} entradas cargadas.",
+    reading: "Leyendo", encoding: "Codificando", writing: "Escribiendo", left: "quedan {0}", loaded: "Entradas cargadas: {0}. Columna de claves: {1}. Las demás: {2}.",
     lost: "El servicio se ha vuelto a arrancar y eso ha interrumpido la carga. Vuelve a cargar la tabla: lo ya codificado se conserva.",
     inEnglish: "El servicio lo explica en inglés:", asking: "Preguntando…",
     cancelled: "Cancelado; no se ha cargado nada.", noValue: "sin valor", steps: "Cada paso, con sus números (JSON)",
@@ -463,7 +469,9 @@ async function load(event) {
     for (const name of ["key", "attributes"]) if (!table.get(name).trim()) table.delete(name);
     let outcome = await call("/datasets", { method: "POST", body: table });
     if ("state" in outcome) outcome = await finished(outcome);
-    tell(t("loaded", number(outcome.loaded, 9)));
+    const found = outcome.columns.map(({ name, type, attribute }) => `${name} (${t(type)}${attribute ? `, ${t("filter")}` : ""})`);
+    tell(t("loaded", number(outcome.loaded, 9), outcome.key_column, found.join(", ") || "–"));
+    $("replace").checked = false;
     await listDatasets(outcome.dataset);
     await chooseDataset();
   } catch (error) {
@@ -478,9 +486,14 @@ async function finished(state) {
   $("cancel-line").hidden = false;
   try {
     while (state.finished === null) {
-      drawProgress(state);
+      try {
+        state = await call(`/jobs/${state.id}`);
+        if (state.finished === null) drawProgress(state);
+      } catch (error) {
+        if (error instanceof Problem) throw error;
+        tell(error.message, { bad: true }); // the load goes on, and is asked after again
+      }
       await pause(400);
-      state = await call(`/jobs/${state.id}`);
     }
   } finally {
     $("cancel-line").hidden = true;

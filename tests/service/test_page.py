@@ -7,6 +7,8 @@ import json
 import os
 import re
 import shutil
+import signal
+import socket
 import threading
 import zlib
 from collections.abc import Callable, Iterator
@@ -228,12 +230,12 @@ def test_a_table_of_one_s_own_is_loaded_and_markup_in_it_stays_text(
     key = "<img src=x onerror=alert(1)><b>bold</b>"
     table = tmp_path / "mine & yours.csv"
     table.write_text(f'key,value\n"{key}",<i>first</i>\nother,second\n', "utf-8")
-    browser.find_element(By.CSS_SELECTOR, "details.upload summary").click()
+    browser.find_element(By.ID, "own").click()
     browser.find_element(By.ID, "file").send_keys(str(table))
     assert browser.find_element(By.ID, "name").get_property("value") == "mine-yours"
     browser.find_element(By.CSS_SELECTOR, "#upload .main").click()
 
-    until(browser, lambda: "2 entries loaded" in text(browser, "#loading"))
+    until(browser, lambda: "Entries loaded: 2." in text(browser, "#loading"))
     until(browser, lambda: key in weights(browser))
     assert browser.find_elements(By.CSS_SELECTOR, "main img, main b, main i") == []
     assert key in text(browser, "#matches")
@@ -244,13 +246,13 @@ def test_a_table_is_loaded_with_a_column_of_keys_and_attributes_of_one_s_choice(
 ) -> None:
     table = tmp_path / "shop.csv"
     table.write_text("price,thing,aisle\n1,apple,fresh\n2,soap,cleaning\n", "utf-8")
-    browser.find_element(By.CSS_SELECTOR, "details.upload summary").click()
+    browser.find_element(By.ID, "own").click()
     browser.find_element(By.ID, "file").send_keys(str(table))
     browser.find_element(By.ID, "key").send_keys("thing")
     browser.find_element(By.ID, "attributes").send_keys("aisle")
     browser.find_element(By.CSS_SELECTOR, "#upload .main").click()
 
-    until(browser, lambda: "2 entries loaded" in text(browser, "#loading"))
+    until(browser, lambda: "Entries loaded: 2." in text(browser, "#loading"))
     columns = bundled.get("/datasets/shop").json["columns"]
     assert [(each["name"], each.get("attribute", False)) for each in columns] == [
         ("price", False), ("aisle", True),
@@ -263,7 +265,7 @@ def test_a_long_load_shows_its_progress_and_can_be_cancelled(
 ) -> None:
     table = tmp_path / "long.csv"
     table.write_text("key,value\n" + "".join(f"row number {i},{i}\n" for i in range(40_000)))
-    browser.find_element(By.CSS_SELECTOR, "details.upload summary").click()
+    browser.find_element(By.ID, "own").click()
     browser.find_element(By.ID, "file").send_keys(str(table))
     browser.find_element(By.CSS_SELECTOR, "#upload .main").click()
 
@@ -538,6 +540,64 @@ def test_what_the_service_says_in_english_is_marked_as_english(
     assert text(browser, "#status").startswith("El servicio lo explica en inglés:\nwhere: ")
     marked = browser.find_element(By.CSS_SELECTOR, "#status [lang=en]")
     assert marked.text.startswith("where: character 1")
+
+
+def test_a_table_is_said_as_it_was_read_and_can_be_loaded_again(
+    browser: Chrome, bundled: Service, tmp_path: Path
+) -> None:
+    table = tmp_path / "tarifa.csv"
+    table.write_text("precio,artículo\n1,pan\n2,sal\n", "utf-8")
+    browser.find_element(By.ID, "own").click()
+    browser.find_element(By.ID, "file").send_keys(str(table))
+    load = browser.find_element(By.CSS_SELECTOR, "#upload .main")
+    load.click()
+    said = "Entries loaded: 2. Column of keys: artículo. Others: precio (numbers)."
+    until(browser, lambda: text(browser, "#loading") == said)
+
+    table.write_text("precio,artículo\n1,pan\n3,sal\n4,azúcar\n", "utf-8")
+    browser.find_element(By.ID, "file").send_keys(str(table))
+    until(browser, load.is_enabled)
+    load.click()
+    until(browser, lambda: "tick “replace”" in text(browser, "#loading"))
+    browser.find_element(By.ID, "replace").click()
+    until(browser, load.is_enabled)
+    load.click()
+    until(browser, lambda: "Entries loaded: 3." in text(browser, "#loading"))
+    until(browser, lambda: set(weights(browser)) == {"pan", "sal", "azúcar"})
+    assert not browser.find_element(By.ID, "replace").is_selected(), "it is not to be forgotten"
+    assert bundled.get("/datasets/tarifa/entries/sal").json["values"] == {"precio": 3}
+    browser.get_log("browser")  # the one 409 that was asked for
+    assert bundled.ask("DELETE", "/datasets/tarifa").status == 204
+
+
+def test_a_load_is_asked_after_until_it_is_known_what_became_of_it(
+    started_browser: Chrome, tmp_path: Path
+) -> None:
+    def loading(words: str) -> None:
+        until(started_browser, lambda: words in text(started_browser, "#loading"))
+
+    table = tmp_path / "long.csv"
+    table.write_text("key,value\n" + "".join(f"row number {i},{i}\n" for i in range(40_000)))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    with Service(tmp_path / "store", SOFTDICT_PORT=port) as first:
+        first.until("/readyz")
+        started_browser.get(first.origin + "/?lang=en")
+        until(started_browser, lambda: weights(started_browser))
+        started_browser.find_element(By.ID, "own").click()
+        started_browser.find_element(By.ID, "file").send_keys(str(table))
+        started_browser.find_element(By.CSS_SELECTOR, "#upload .main").click()
+        loading("Encoding")
+        live = started_browser.find_element(By.ID, "loading").get_attribute("aria-live")
+        first.stop(signal.SIGKILL)
+        loading("The service does not answer.")
+    with Service(tmp_path / "store", SOFTDICT_PORT=port):
+        loading("Load the table again")
+        assert started_browser.find_element(By.CSS_SELECTOR, "#upload .main").is_enabled()
+        started_browser.get("about:blank")
+
+    assert live == "off", "a screen reader is not told every figure of it"
 
 
 def test_an_empty_question_is_not_passed_over_in_silence(browser: Chrome) -> None:
