@@ -12,7 +12,7 @@ const TEXTS = {
     where: "only entries where (optional)", excluded: "No key that meets the condition is written exactly “{0}”.",
     columns: "columns: {0}", tolerance: "margin (0 is exact)",
     encoder: "the encoder's own", fitted: "fitted to the values", given: "given", setting: "the dataset's own",
-    others: "all others", keys: "keys: {0}", score: "cosine", between: "90% of the weight lies between {0} and {1}",
+    others: "all others", keys: "keys: {0}", score: "cosine", between: "90% of the weight lies between {0} and {1}", at: "90% of the weight lies at {0}",
     temperature: "Temperature τ", effective: "Effective keys",
     sure: "Probability that an answer is here at all: {0}.",
     unsure: "Probably nothing here answers this. Probability that an answer is here at all: {0}.",
@@ -47,7 +47,7 @@ const TEXTS = {
     where: "solo las entradas donde (opcional)", excluded: "Ninguna clave que cumpla la condición se escribe exactamente «{0}».",
     columns: "columnas: {0}", tolerance: "margen (0 es exacto)",
     encoder: "la del encoder", fitted: "ajustada a los valores", given: "dada", setting: "la de los datos",
-    others: "las demás", keys: "claves: {0}", score: "coseno", between: "el 90 % del peso está entre {0} y {1}",
+    others: "las demás", keys: "claves: {0}", score: "coseno", between: "el 90 % del peso está entre {0} y {1}", at: "el 90 % del peso está en {0}",
     temperature: "Temperatura τ", effective: "Claves efectivas",
     sure: "Probabilidad de que aquí haya alguna respuesta: {0}.",
     unsure: "Probablemente nada de aquí responde a esto. Probabilidad de que aquí haya alguna respuesta: {0}.",
@@ -276,7 +276,7 @@ function brief(blend) {
 
 function drawNumber(blend, values) {
   const [low, high] = blend.interval;
-  const note = element("small", "", t("between", rounded(low), rounded(high)));
+  const note = element("small", "", t(low === high ? "at" : "between", rounded(low), rounded(high)));
   const headline = element("div", "headline", brief(blend), " ", note);
   return [headline, drawAxis(blend, values.filter(([value]) => value !== null))];
 }

@@ -368,6 +368,7 @@ def test_an_encoder_without_a_calibration_is_said_to_have_none(
 
     assert text(browser, "#trust").startswith("Con este encoder no se puede saber")
     assert text(browser, "#blend .axis") == "1", "one value has one end, and none is made up"
+    assert "el 90 % del peso está en 1" in text(browser, "#blend .headline")
     assert bundled.ask("DELETE", "/datasets/azar").status == 204
 
 
