@@ -246,6 +246,11 @@ def faults(given, columns=COLUMNS):
         ("tag is", 7, "write missing"),
         ("tag in a", 8, "write a list in ( )"),
         ("price > 1e999", 9, "write a finite number"),
+        ("price = 9007199254740993", 9, "is not exact; load the column as text, and put it in quo"),
+        ("-9007199254740993 < price", 1, "is not exact"),
+        ("price in (1, 9007199254740993)", 14, "is not exact"),
+        ("tag = 9007199254740993", 7, "'tag' holds labels; put the number in quotes"),
+        ("price > " + "9" * 9_000, 9, "write a finite number"),
         ("price > NaN", 9, "'price' holds numbers, and 'NaN' is none"),
         ("price = true", 9, "'price' holds numbers, and 'true' is none"),
         ("tag = 5", 7, "'tag' holds labels; put the number in quotes"),
@@ -298,6 +303,8 @@ def test_all_faults_that_are_not_of_the_grammar_come_at_once():
         ),
         (7, ["where"]),
         (["price"], ["where"]),
+        ({"price": 2**53 + 1}, ["where.price"]),
+        ({"price": {"in": [1, 2**53 + 1]}}, ["where.price.in.1"]),
         (True, ["where"]),
     ],
 )
@@ -424,6 +431,16 @@ def test_a_comparison_with_a_missing_value_is_false_and_its_not_is_true():
     assert keys("price is missing") == {"none"}
     assert keys("price = 5 or not price = 5") == {"dear", "cheap", "none"}
     assert keys("tag = unheard-of") == set()
+
+
+def test_an_integer_that_a_number_holds_can_be_asked_for_however_large():
+    asked = SoftDict({"a": 2**53, "b": 10.0**20, "c": 1e16 + 2, "d": 1}, encoder=ENCODER)
+
+    for value, keys in [(2**53, "a"), (10**20, "b"), (10**16 + 2, "c"), (9.1e15, "bc")]:
+        sign = "=" if len(keys) == 1 else ">"
+        for where in (f"value {sign} {value}", {"value": {"eq" if sign == "=" else "gt": value}}):
+            answer = asked.search("a", where=where)
+            assert sorted(match.key for match in answer.matches) == list(keys)
 
 
 def test_faults_of_where_come_with_those_of_the_other_arguments():

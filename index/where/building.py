@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from numbers import Real
+from numbers import Integral, Real
 
 from index.answers import Column
 from index.errors import Fault, InvalidRequest
@@ -176,6 +176,10 @@ class Builder:
             return None
         if column is not None and column.type != "number":
             self.refuse(at, f"{column.name!r} holds labels; put the number in quotes")
+            return None
+        if column is not None and isinstance(value, Integral) and number != value:
+            message = "is not exact; load the column as text, and put it in quotes"
+            self.refuse(at, f"in {column.name!r}, an integer beyond ±2^53 {message}")
             return None
         return number
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from functools import lru_cache
 from typing import Any, cast
@@ -104,7 +105,9 @@ class _Reader(Transformer_NonRecursive[Token, Any]):
 
     def value(self, token: Token) -> Literal:
         if token.type == "NUMBER":
-            return float(token), _at(token)
+            number = float(token)
+            exact = token.lstrip("+-").isdigit() and math.isfinite(number)
+            return int(token) if exact else number, _at(token)
         if token.type == "STRING":
             return token[1:-1].replace(token[0] * 2, token[0]), _at(token)
         return str(token), _at(token)
