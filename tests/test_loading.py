@@ -230,15 +230,21 @@ SPANISH = (
     "El pingüino bebió vino añejo en Córdoba: ¡qué alegría!;1\n",
     "COMUNIÓN;1\nAÑO;2\n",
 )
+FRENCH = (
+    "Désignation;Prix\nPoire;2\nŒuf;1\n",
+    "désignation;qté\nélève;2\nnœud;3\n",
+    "CŒUR;1\nÉTÉ;2\n",
+    "hors-d’œuvre;1\nbœuf à la crème brûlée;3\n",
+)
 
 
-@pytest.mark.parametrize("text", SPANISH)
+@pytest.mark.parametrize("text", SPANISH + FRENCH)
 @pytest.mark.parametrize(
     "encoding", ["utf-8", "utf-8-sig", "cp1252", "latin-1", "utf-16", "utf-16-le", "utf-16-be"]
 )
-def test_spanish_is_never_mojibake(text: str, encoding: str) -> None:
-    if encoding == "latin-1" and "€" in text:
-        pytest.skip("latin-1 has no euro sign")
+def test_spanish_and_french_are_never_mojibake(text: str, encoding: str) -> None:
+    if encoding == "latin-1" and any(letter in text for letter in "€œŒ’"):
+        pytest.skip("latin-1 has no such letter")
     key = next(line for line in reversed(text.splitlines())).partition(";")[0]
 
     assert load(text.encode(encoding))[-1][0] == key
@@ -251,6 +257,8 @@ def test_spanish_is_never_mojibake(text: str, encoding: str) -> None:
         ("palabra;valor\nespaña;1\nniño;2\ncamión;3\n", "cp850"),
         ("слово;значение\nсобака;5\nкошка;6\n", "cp1251"),
         ("żółw;1\npies;2\nkoń;3\ngęś;4\n", "cp1250"),
+        ("navn;pris\nSmørrebrød på;1\nÆble;2\nånd;3\n", "mac-roman"),
+        *((text, "mac-roman") for text in ("mot;v\nœuf;1\nété;2\nbœuf;3\n", "på;1\nåre;2\n")),
         ("犬,3\n猫,4\n日本語のテキスト,5\n", "cp932"),
     ],
 )
@@ -1187,6 +1195,7 @@ def test_arrow_types_become_values() -> None:
                 "day": [moment.date(), None],
                 "time": pa.array([1_001, None], pa.time64("ns")),
                 "label": pa.array(["x", None]).dictionary_encode(),
+                "view": pa.array(["y", None], pa.string_view()),
                 "list": pa.array([[1, 2], None], pa.list_(pa.int32())),
                 "fixed": pa.array([[1.5, 2], None], pa.list_(pa.float32(), 2)),
                 "nothing": pa.nulls(2),
@@ -1203,14 +1212,15 @@ def test_arrow_types_become_values() -> None:
         "day": "text",
         "time": "text",
         "label": "category",
+        "view": "text",
         "list": "vector",
         "fixed": "vector",
         "nothing": "text",
     }
     first, second = load(content)
     clock = (moment.isoformat(), "2024-01-02", "00:00:00.000001")
-    assert first == ("a", (1, 1.5, 0.5, "true", *clock, "x", (1, 2), (1.5, 2), None))
-    assert second == ("b", (None,) * 11)
+    assert first == ("a", (1, 1.5, 0.5, "true", *clock, "x", "y", (1, 2), (1.5, 2), None))
+    assert second == ("b", (None,) * 12)
 
 
 @pytest.mark.parametrize(

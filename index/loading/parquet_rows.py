@@ -103,7 +103,8 @@ def _arrow_column(kind: Any) -> tuple[bool, Callable[[Any], Any] | None]:
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return not _is_arrow_number(kind.value_type), None
     held = kind.value_type if types.is_dictionary(kind) else kind
-    plain = types.is_string(held) or types.is_large_string(held) or types.is_null(held)
+    text = types.is_string(held) or types.is_large_string(held) or types.is_string_view(held)
+    plain = text or types.is_null(held)
     clock = types.is_timestamp(held) or types.is_date(held) or types.is_time(held)
     return not (plain or clock or types.is_boolean(held) or _is_arrow_number(held)), None
 

@@ -33,10 +33,10 @@ LEGACY_ENCODINGS = (
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp850", "mac-roman"),
     *("cp932", "gb18030", "big5", "cp949"),
 )
-# What Spanish, Catalan, Portuguese, French, Italian and German write in cp1252. Left out are
-# letters that are common only when another encoding is misread (œ and – are Mac's ú and ñ).
-_WESTERN = frozenset("áéíóúüñÁÉÍÓÚÜÑçÇàèìòùÀÈÒâêîôûäöÄÖïëãõß¿¡«»ºª·€…–—‘’“”°£©®™´\xa0½¼²")
-_MISREAD = re.compile(r"\w[¿¡–—]\w|[^\W\d_a-zA-Z]{4}")
+# What Spanish, Catalan, Portuguese, French, Italian and German write in cp1252, and what is common
+# only where another encoding is misread (– is Mac's ñ; œ is its ú, but not before the u of œuf).
+_WESTERN = frozenset("áéíóúüñÁÉÍÓÚÜÑçÇàèìòùÀÈÒâêîôûäöÄÖïëãõßœŒ¿¡«»ºª·€…–—‘’“”°£©®™´\xa0½¼²")
+_MISREAD = re.compile(r"\w[¿¡–—]\w|[^\W\d_a-zA-Z]{4}|[œŒ](?![uiUI])")
 
 
 def find_encoding(source: Source, options: LoadOptions) -> str:
