@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from index.answers import Column, Entry, Value
@@ -25,6 +25,7 @@ COLUMNS = (
 TYPES = {column.name: column.type for column in COLUMNS}
 
 texts = st.text(st.characters(codec="utf-8"))
+trimmed = texts.map(str.strip).filter(bool)
 finite = st.floats(-1e150, 1e150)
 entries = st.builds(
     Entry,
@@ -192,6 +193,14 @@ def test_no_value_columns_and_no_entries_can_be_written(fmt: str) -> None:
         assert empty == b""
     else:
         assert pq.read_table(io.BytesIO(empty)).num_rows == 0
+
+
+@given(st.lists(trimmed.filter(lambda text: "\U0010ffff" not in text), min_size=1, unique=True))
+@example(["a\x1fb", "c;d", "e|f", "g\th"])
+def test_a_column_of_keys_alone_is_never_cut(keys: list[str]) -> None:
+    rows = [Entry(key, {}, 0.0) for key in keys]
+
+    assert read("csv", written("csv", rows, ())) == ((), rows)
 
 
 def test_an_unknown_format_is_refused_at_once() -> None:

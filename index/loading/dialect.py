@@ -20,7 +20,7 @@ from index.loading.infer import Profile
 
 # The rarer it is in prose and numbers, the earlier: so are ties broken.
 DELIMITERS = ("\t", "|", ";", ",")
-NO_DELIMITER = "\x1f"  # of a file of one column, whose cells may hold commas
+NO_DELIMITER = "\U0010ffff"  # no character: of a file of one column, whose cells may hold commas
 SAMPLE_LINES, SAMPLE_SIZE = 100, 1 << 16  # lines, characters
 
 # Columns that hold keys, the surest first; compared without case and accents.
