@@ -498,8 +498,20 @@ def test_an_object_of_json_is_called_one() -> None:
     value = bad_rows('[{"key": "a", "v": {"x": 1}}]', "a.json")
     key = bad_rows('[[{"x": 1}, 1]]', "a.json")
 
-    assert value[0].reason == "entry 1: column 'v': {'x': 1} is an object, not a label or text"
+    assert value[0].reason == (
+        "entry 1: column 'v': {'x': 1} is an object, not a label or text; "
+        "leave it out with columns={'v': 'skip'}"
+    )
     assert key[0].reason == "entry 1: a key is text, not an object"
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['[{"key": "a", "v": 1, "tags": ["x"]}]', '{"a": {"v": 1, "tags": {"x": 1}}}'],
+)
+def test_a_column_of_nested_json_can_be_left_out_as_is_said(content: str) -> None:
+    assert "leave it out with columns={'tags': 'skip'}" in bad_rows(content)[0].reason
+    assert load(content, columns={"tags": "skip"}) == [("a", (1,))]
 
 
 def test_the_key_check_of_puts_is_the_one_of_loads() -> None:

@@ -166,11 +166,14 @@ class Table:
             self._key(row, longest)
         except InvalidKey as error:
             faults.append(error.faults[0].message)
-        for name, cast_cell in self._layout.casts:
+        for column, (name, cast_cell) in zip(self.columns, self._layout.casts, strict=True):
+            cell = row.cells.get(name)
             try:
-                cast_cell(row.cells.get(name))
+                cast_cell(cell)
             except WrongValue as error:
-                faults.append(str(error))
+                nested = column.type in ("category", "text") and isinstance(cell, (dict, list))
+                hint = f"; leave it out with columns={{{column.name!r}: 'skip'}}" if nested else ""
+                faults.append(f"{error}{hint}")
         return "; ".join(faults)
 
     def __iter__(self) -> Iterator[tuple[str, Values]]:
