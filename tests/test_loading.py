@@ -200,6 +200,27 @@ def test_json_lines_named_json_are_read_as_what_they_are() -> None:
     assert load('{"k": "a", "v": 1}\n{"k": "b", "v": 2}\n', "x.json") == [("a", (1,)), ("b", (2,))]
 
 
+@pytest.mark.parametrize("filename", ["x.csv", "x.tsv", "x.txt", "x.json"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        '[{"k": "a", "v": 1}, {"k": "b", "v": 2}]',
+        '[\n {"k": "a", "v": 1},\n {"k": "b", "v": 2}\n]',
+        '{\n "a": 1,\n "b": 2\n}',
+        '{"k": "a", "v": 1}\n{"k": "b", "v": 2}\n',
+        '["a", 1]\n["b", 2]\n',
+    ],
+)
+def test_json_is_read_whatever_its_name(content: str, filename: str) -> None:
+    assert load(content, filename) == [("a", (1,)), ("b", (2,))]
+
+
+def test_a_document_named_json_lines_is_read_and_what_only_begins_like_json_is_text() -> None:
+    assert load('{\n "a": 1,\n "b": 2\n}', "x.jsonl") == [("a", (1,)), ("b", (2,))]
+    assert load("[a],1\n{b},2\n", "x.csv") == [("[a]", (1,)), ("{b}", (2,))]
+    assert load('{"a": 1}\t5\n{"b"}\t6\n', "x.tsv") == [('{"a": 1}', (5,)), ('{"b"}', (6,))]
+
+
 def test_the_format_option_wins_over_the_name() -> None:
     assert load("a\t1\nb\t2\n", "x.json", format="tsv") == [("a", (1,)), ("b", (2,))]
 
@@ -402,6 +423,7 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ("perro,5\ngato,6\n", "no"),  # a number
         ("perro,\ngato,6\n", "no"),  # an empty cell
         ("perro,perro\ngato,cat\n", "no"),  # a repeated cell
+        ("perro,perro,5\ngato,cat,6\n", "no"),
         ('perro,"[1, 2]"\ngato,"[3, 4]"\n', "no"),  # a vector
         ("perro,DOG\n", "no"),  # nothing below it
         ("perro\ngato\n", "no"),  # a list of words
@@ -988,6 +1010,7 @@ def test_a_nul_is_a_bad_row_outside_quotes_alone() -> None:
         (b"", "x.json", "not JSON: Expecting a list or an object at line 1, column 1"),
         (b"key,value\n", "x.csv", "x.csv holds a header and no rows"),
         (b"key,a,a\nx,1,2\n", "x.csv", "the header names 'a' twice"),
+        (b"city,a,a\nx,1,2\n", "x.csv", "the header names 'a' twice"),
         (b'{"a": 1,\n "b" 2}', "x.json", "Expecting ':' delimiter at line 2, column 6"),
         (b'{"a": 1,}', "x.json", "Expecting a key in double quotes at line 1, column 9"),
         (b'{"a": 1 "b": 2}', "x.json", "Expecting ',' or '}' at line 1, column 9"),

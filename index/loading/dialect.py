@@ -160,8 +160,10 @@ def is_header(first: Sequence[str], second: Sequence[str] | None) -> bool:
         return False
     while cells and not cells[-1] and not "".join(second[len(cells) - 1 :]).strip():
         cells.pop()
-    if len(cells) < 2 or len(set(cells)) < len(cells):
+    if len(cells) < 2:
         return False
+    if len(set(cells)) < len(cells):  # names even so, where one stands over a number
+        return all(map(_is_name, cells)) and any(cell and not _is_name(cell) for cell in second)
     if not _is_name(cells[0]) and (cells[0] or not "".join(second[:1]).strip()):
         return False
     return all(map(_is_name, cells[1:])) or _are_years(cells[1:])

@@ -66,11 +66,11 @@ SUFFIXES = {
 def find_format(source: Source, filename: str | None) -> str:
     """Name the format by the file's name, else by how its content begins.
 
-    JSON is looked at even then: many a .json holds JSON Lines.
+    JSON is known by its content whatever the name: many a .json holds JSON Lines.
     """
     name = (filename or "").lower().removesuffix(".gz")
     named = next((kind for suffix, kind in SUFFIXES.items() if name.endswith(suffix)), None)
-    if named is not None and named != "json":
+    if named == "parquet":
         return named
     head = source.head(HEAD)
     if head.startswith(b"PAR1") and not named:
@@ -78,15 +78,18 @@ def find_format(source: Source, filename: str | None) -> str:
     text = head.removeprefix(b"\xef\xbb\xbf").replace(b"\0", b"").lstrip(b"\xff\xfe \t\r\n")
     if text[:1] not in (b"[", b"{"):
         return named or "csv"
-    return "jsonl" if _is_json_lines(text) else "json"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if lines[0] in (b"[", b"{"):  # a document on several lines
+        return "json"
+    if named == "jsonl" or (named in ("csv", "tsv") and not _is_json(lines[0])):
+        return named
+    several = len(lines) > 1 and lines[1][:1] in (b"[", b"{")
+    return "jsonl" if several and _is_json(lines[0]) else "json"
 
 
-def _is_json_lines(text: bytes) -> bool:
-    lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) < 2 or lines[1].lstrip()[:1] not in (b"[", b"{"):
-        return False
+def _is_json(line: bytes) -> bool:
     try:
-        json.loads(lines[0].decode("utf-8", "replace"))
+        json.loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return False
     return True
