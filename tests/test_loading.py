@@ -499,6 +499,13 @@ def test_keys_of_other_types_become_their_text() -> None:
     ("content", "rows"),
     [
         ("key,v\n ,1\n", [BadRow(2, "the key is empty")]),
+        (
+            '[{"key": NaN, "v": 1},\n{"key": Infinity, "v": 1}]',
+            [
+                BadRow(1, "entry 1: there is no key in column 'key'"),
+                BadRow(2, "entry 2: there is no key in column 'key'"),
+            ],
+        ),
         ("key,v\naaaa,1\n", [BadRow(2, "the key has 4 characters; at most 3 are allowed")]),
         ('[{"key": true, "v": 1}]', [BadRow(1, "entry 1: a key is text, not a boolean")]),
         ('[{"key": ["a"], "v": 1}]', [BadRow(1, "entry 1: a key is text, not a list")]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -149,6 +150,8 @@ class Table:
 
     def _key(self, row: Row, longest: int) -> str:
         key = row.cells.get(self._layout.key_source)
+        if isinstance(key, float) and not math.isfinite(key):  # what data frames write for a gap
+            key = None
         if isinstance(key, str):
             return check_key(key.strip() if self._reader.textual else key, longest)
         if isinstance(key, (int, float, Decimal)) and not isinstance(key, bool):
