@@ -450,6 +450,35 @@ def test_a_column_without_a_name_can_hold_the_keys() -> None:
         assert list(table) == [("milk", (1.2, 5)), ("bread", (0.8, 7))]
 
 
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("Ventas 2026;;\n31/01/2026;;\n;;\nProducto;Precio;Ventas\nLeche;1,20;100\n", 4),
+        ("Sales 2026\n\nProduct,Price,Sales\nMilk,1.20,100\nBread,0.80,200\n", 3),
+        ("# of 2026-01-31\nciudad,habitantes\nMadrid,3\nSoria,4\n", 2),
+        ('"Ventas, 2026"\nciudad;habitantes;\nMadrid;3;\nSoria;4;\n', 2),
+    ],
+)
+def test_a_title_above_the_header_is_no_key(content: str, line: int) -> None:
+    with pytest.raises(UnreadableSource, match=f"line {line} seems to name the columns; delete"):
+        read_table(content.encode(), filename="x.csv")
+    assert load("".join(content.splitlines(keepends=True)[line - 1 :]))
+    assert load(content, header=False, on_error="skip")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "perro;;\ngato;felino;casa\npez;acuario;mar\n",  # values that are missing
+        "perro;;\ngato;5;6\n",
+        "ciudad\nMadrid,España\nRoma,Italia\n",  # a list
+        "precio\n1,5\n2,5\n",
+    ],
+)
+def test_what_stands_above_no_header_is_no_title(content: str) -> None:
+    assert len(load(content)) == len(content.splitlines())
+
+
 def test_the_header_option_wins() -> None:
     assert load("key,word\nb,c\n", header=False) == [("key", ("word",)), ("b", ("c",))]
     assert load("1,2\nb,3\n", header=True) == [("b", (3,))]

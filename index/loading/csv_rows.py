@@ -9,7 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from index.errors import UnreadableSource
-from index.loading.dialect import NO_DELIMITER, SAMPLE_LINES, SAMPLE_SIZE, find_dialect, is_header
+from index.loading.dialect import (
+    NO_DELIMITER,
+    SAMPLE_LINES,
+    SAMPLE_SIZE,
+    find_dialect,
+    header_below,
+    is_header,
+)
 from index.loading.options import LoadOptions
 from index.loading.rows import Reader, Row
 from index.loading.sources import Source
@@ -40,6 +47,12 @@ class CsvReader(Reader):
                 raise UnreadableSource(f"{source.name}: line {line}: {fault}")
             second = first[1][1] if len(first) > 1 else None
             self._take_header(cells, second, options.header)
+            unsure = options.header is None and not self._header
+            if unsure and (below := header_below(sample, self._dialect)):
+                raise UnreadableSource(
+                    f"{source.name}: line {below} seems to name the columns; delete the lines "
+                    "above it, or say that there is no header"
+                )
         delimiter = self._dialect.delimiter
         self.delimiter = None if delimiter == NO_DELIMITER else delimiter
         self.detected = {

@@ -13,6 +13,7 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -167,6 +168,33 @@ def is_header(first: Sequence[str], second: Sequence[str] | None) -> bool:
     if not _is_name(cells[0]) and (cells[0] or not "".join(second[:1]).strip()):
         return False
     return all(map(_is_name, cells[1:])) or _are_years(cells[1:])
+
+
+def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
+    """Give the line that names columns below titles, which fill no more than their first cell.
+
+    It is sure where all of its cells are names, and one of them stands over a number.
+    """
+    own = dialect.delimiter
+    for delimiter in DELIMITERS if own == NO_DELIMITER else (own,):
+        rows = replace(dialect, delimiter=delimiter).rows(sample[dialect.skipped :])
+        table: list[list[str]] = []
+        line = titles = 0
+        with suppress(csv.Error):  # goes by what it could read
+            for row in rows:
+                if table or any(map(str.strip, row[1:])):
+                    line = line or dialect.skipped + rows.line_num
+                    table += [row] if any(map(str.strip, row)) else []
+                else:
+                    titles += any(map(str.strip, row))
+        if not titles or len(table) < 2 or len({len(row) for row in table}) > 1:
+            continue
+        width = max(place for place, cell in enumerate(table[0], 1) if cell.strip())
+        names, below = table[0][:width], table[1][:width]
+        over_number = any(cell.strip() and not _is_name(cell) for cell in below)
+        if over_number and all(_is_name(cell) and cell[0] != " " for cell in names):
+            return line
+    return None
 
 
 def _are_years(cells: Sequence[str]) -> bool:

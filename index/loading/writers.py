@@ -6,7 +6,7 @@ text and a missing one, and blanks around keys and names. Where labels must keep
 "007", a category that hardly repeats), load with ``columns`` saying so; which columns are
 attributes only Parquet says, so load the others with ``attributes``; where a column of values is
 named as keys are (``key``, ``name``), say with ``key`` which one holds them; and where one of CSV
-has a number for a name, say that there is a ``header``.
+has a number for a name, or ; | or a tab in it, that there is a ``header``, and which ``delimiter``.
 """
 
 from __future__ import annotations
