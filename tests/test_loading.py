@@ -443,6 +443,13 @@ def test_a_header_is_told_from_a_row(content: str, header: str) -> None:
     assert detected(content, on_error="skip")["header"] == header
 
 
+def test_a_line_break_in_a_name_is_a_blank() -> None:
+    assert columns('Producto;"Precio\n(EUR)";"IVA \r\n %"\nPan;1,5;4\nSal;2;4\n') == {
+        "Precio (EUR)": "number",
+        "IVA %": "number",
+    }
+
+
 def test_a_column_without_a_name_can_hold_the_keys() -> None:
     with read_table(b",price,stock\nmilk,1.2,5\nbread,0.8,7\n") as table:
         assert table.key_column == "key"
@@ -1270,6 +1277,7 @@ def test_arrow_types_become_values() -> None:
                 "list": pa.array([[1, 2], None], pa.list_(pa.int32())),
                 "fixed": pa.array([[1.5, 2], None], pa.list_(pa.float32(), 2)),
                 "nothing": pa.nulls(2),
+                "no number": pa.nulls(2, pa.float64()),
             }
         )
     )
@@ -1287,11 +1295,12 @@ def test_arrow_types_become_values() -> None:
         "list": "vector",
         "fixed": "vector",
         "nothing": "text",
+        "no number": "number",
     }
     first, second = load(content)
     clock = (moment.isoformat(), "2024-01-02", "00:00:00.000001")
-    assert first == ("a", (1, 1.5, 0.5, "true", *clock, "x", "y", (1, 2), (1.5, 2), None))
-    assert second == ("b", (None,) * 12)
+    assert first == ("a", (1, 1.5, 0.5, "true", *clock, "x", "y", (1, 2), (1.5, 2), None, None))
+    assert second == ("b", (None,) * 13)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from index.loading.rows import Reader, Row
 from index.loading.sources import Source
 from index.loading.text import LONGEST_LINE, bounded_lines, find_encoding, open_text
 
+_LINE_BREAK = re.compile(r"\s*[\r\n]\s*")  # as spreadsheets have them in names
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
@@ -64,7 +65,7 @@ class CsvReader(Reader):
     def _take_header(self, cells: list[str], second: list[str] | None, wanted: bool | None) -> None:
         self._header = is_header(cells, second) if wanted is None else wanted
         places = [f"column {place}" for place in range(1, len(cells) + 1)]
-        given = [cell.strip() if self._header else "" for cell in cells]
+        given = [_LINE_BREAK.sub(" ", cell.strip()) if self._header else "" for cell in cells]
         self.names = [name or place for name, place in zip(given, places, strict=True)]
         self.unnamed = [place for name, place in zip(given, places, strict=True) if not name]
 

@@ -51,6 +51,8 @@ class ParquetReader(Reader):
                 self._convert[name] = convert
             if _is_dictionary(kind):
                 self.types[name] = "category"
+            if _is_floating(kind):  # a column of gaps too
+                self.types[name] = "number"
         metadata = schema.metadata or {}
         self.types |= _written_types(metadata.get(TYPES_NOTE), self.names)
         self.attributes = _written_attributes(metadata.get(ATTRIBUTES_NOTE), self.names)
@@ -114,6 +116,12 @@ def _is_arrow_number(kind: Any) -> bool:
 
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _is_floating(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_floating(kind))
 
 
 def _is_dictionary(kind: Any) -> bool:
