@@ -10,6 +10,7 @@ from index.errors import Fault, InvalidRequest
 
 LONGEST_NAME = 100  # characters
 LONGEST_KEY = 10_000  # characters
+LONGEST_COLUMN = 200  # characters of a column's name
 
 
 def check_name(name: object) -> None:
@@ -28,6 +29,12 @@ def check_name(name: object) -> None:
                 "not starting with a point",
             )
         )
+
+
+def is_column_name(given: str) -> bool:
+    """Tell what every format of a table can name a column, and read again."""
+    controls = any(sign < " " for sign in given)
+    return bool(given.strip()) and len(given) <= LONGEST_COLUMN and not controls and is_text(given)
 
 
 def is_text(given: str) -> bool:

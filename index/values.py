@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from index.answers import Blend, Column, LabelBlend, NumberBlend, Value, VectorBlend
 from index.errors import Fault, InvalidRequest
-from index.naming import is_text, repeated_names
+from index.naming import is_column_name, repeated_names
 
 Array = NDArray[np.float64] | NDArray[np.int32]
 LARGEST = 1e150  # number: sums of the squares of millions of them are finite
@@ -77,9 +77,9 @@ def check_columns(columns: Sequence[Column]) -> None:
             faults.append(Fault("columns", message))
         elif not column.name.strip():
             faults.append(Fault("columns", "a column needs a name"))
-        elif not is_text(column.name):
-            message = f"{column.name!r} holds half a surrogate pair, which is no character"
-            faults.append(Fault("columns", message))
+        elif not is_column_name(column.name):
+            message = f"{column.name[:60]!r} cannot be the name of a column: write at most 200 "
+            faults.append(Fault("columns", message + "characters, and no line break among them"))
         if column.type not in ("number", "vector", "category", "text"):
             faults.append(Fault(f"columns.{column.name}", "write number, vector, category or text"))
         if column.type == "vector" and not (column.width and column.width > 0):

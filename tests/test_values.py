@@ -114,7 +114,9 @@ def test_vectors_blend_component_by_component():
     assert made.known == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("name", ["", " ", "half \ud800", 1, None, ("a", 1)])
+@pytest.mark.parametrize(
+    "name", ["", " ", "half \ud800", "two\nlines", "n\0l", "a" * 201, 1, None, ("a", 1)]
+)
 def test_a_column_that_an_entry_brings_needs_a_name_too(name):
     with pytest.raises(InvalidRequest, match="columns: "):
         SoftDict({"a": {name: 1, "size": 2}}, encoder="random")

@@ -14,9 +14,7 @@ from index.loading.dialect import ID_NAMES, KEY_NAMES, fold
 from index.loading.infer import Inference
 from index.loading.options import LoadOptions
 from index.loading.rows import KEYED, Reader
-from index.naming import repeated_names
-
-LONGEST_NAME = 200  # characters of a column's name
+from index.naming import is_column_name, repeated_names
 
 
 @dataclass(frozen=True)
@@ -80,10 +78,7 @@ def _check_names(reader: Reader, names: Iterable[str], source: str) -> None:
     if twice := repeated_names(reader.names):
         raise UnreadableSource(f"{source}: the header names {shown(twice[0])} twice; rename one")
     for name in names:
-        if name in reader.unnamed:
-            continue
-        printable = name.strip() and not any(sign < " " for sign in name)
-        if not printable or len(name) > LONGEST_NAME or not _is_unicode(name):
+        if name not in reader.unnamed and not is_column_name(name):
             raise UnreadableSource(f"{source}: {shown(name)} cannot be the name of a column")
 
 
@@ -195,7 +190,3 @@ def _listed(names: Iterable[str]) -> str:
 def shown(text: str) -> str:
     """Quote a text for a message, its beginning if it is long."""
     return repr(text if len(text) <= 60 else f"{text[:59]}…")
-
-
-def _is_unicode(text: str) -> bool:
-    return text.encode("utf-8", "ignore").decode() == text
