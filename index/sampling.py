@@ -15,7 +15,8 @@ to exp(ℓ) itself, so it is made from what is known of that beforehand:
   keys of such a cell, these are all taken, for the codes of the others would be looked at in vain.
 - Of the rest, whose scores lie below a bar b, a cell with mean μ, where scores stray by σ,
   gets draws in proportion to n_c √E[exp(2 s / τ); s < b] of a normal s ~ (q·μ, σ²), shared
-  evenly by its rows.
+  evenly by its rows. Where q·μ > b and yet most of its keys are among the rest, b is q·μ: codes
+  are wrong alike about keys that share a vector, and have left them all out.
 
 Draws are systematic (one random number, then even steps), so no key comes twice and like
 keys are drawn in their proportions. The variance of (1) is estimated from the drawn keys
@@ -53,6 +54,7 @@ HALVINGS = 8  # of the scores that a bar may lie at: to within a hundredth
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
 BLIND_SHARE = 0.1  # of the draws from cells go by the number of keys alone
 MOST_DOUBT = 2.0  # of what a code says of exp(score / τ): the variance of its logarithm
+MOST_HOPED = 600.0  # the logarithm of a number that stays finite when many are added up
 FAR_BELOW = -3.0  # standard deviations, where the normal curve's asymptote is near enough
 
 
@@ -128,6 +130,9 @@ class Outlook:
         off = head_scores[len(few) + half :] - guesses[half:taken]
         lift, stray = (float(off.mean()), float(off.std())) if len(off) else (0.0, 0.0)
         bar = float(guesses[-1]) + lift if len(guesses) else 1.0
+        unseen = sizes - np.diff(np.searchsorted(np.sort(near), sketch.starts))
+        middles -= bar
+        most = np.where(2 * unseen > sizes, np.maximum(middles, 0.0), 0.0)
         return cls(
             sketch,
             keys,
@@ -141,8 +146,8 @@ class Outlook:
             bar,
             bounds[:-1],
             sizes,
-            np.exp(_log_mean_exp(middles - bar, spreads, 2 / temperature) / 2),
-            np.exp(_log_mean_exp(middles - bar, spreads, 1 / temperature)),
+            np.exp(_log_mean_exp(middles, spreads, 2 / temperature, most) / 2),
+            np.exp(_log_mean_exp(middles, spreads, 1 / temperature, most)),
         )
 
     def under(self, left: Left) -> Outlook:
@@ -220,13 +225,18 @@ class Outlook:
         return chances, _shared(weights, left, self.sizes.astype(np.float64))
 
     def _from_cells(self, draws: Floats, rng: np.random.Generator) -> tuple[Numbers, Floats]:
-        """Draw rows of cells: a run from a random place on, for they stand at random there."""
+        """Draw rows of cells, by even steps from a random place on.
+
+        Rows stand at random there, but near ones may not: of keys that share a vector, those
+        that were found by their codes are neighbours, and a run would meet all of them or none.
+        """
         sizes = self.sizes
         cells = _systematic(draws, rng)
         cells = cells[sizes[cells] > 0]
         turn = np.arange(len(cells)) - np.searchsorted(cells, cells)
+        drawn = np.bincount(cells, minlength=len(sizes))
         offsets = (rng.random(len(sizes)) * sizes).astype(np.int64)
-        inside = (offsets[cells] + turn) % sizes[cells]
+        inside = (offsets[cells] + turn * sizes[cells] // drawn[cells]) % sizes[cells]
         places = self.firsts[cells] + inside
         counts = sizes[cells] / draws[cells]
         return (places if self.left is None else self.left.rows[places]), counts
@@ -270,11 +280,11 @@ def _runs(firsts: Numbers, sizes: Numbers) -> Numbers:
     return places
 
 
-def _log_mean_exp(middles: Floats, spreads: Floats, rate: float) -> Floats:
-    """Compute log E[exp(rate x); x < 0] of normal x with these means and deviations."""
+def _log_mean_exp(middles: Floats, spreads: Floats, rate: float, most: Floats) -> Floats:
+    """Compute log E[exp(rate x); x < most] of normal x with these means and deviations."""
     tilted = middles + rate * spreads**2
-    below = _log_normal_share(-tilted / spreads)
-    return np.minimum(rate * (middles + tilted) / 2 + below, 0.0)
+    below = _log_normal_share((most - tilted) / spreads)
+    return np.minimum(rate * (middles + tilted) / 2 + below, np.minimum(rate * most, MOST_HOPED))
 
 
 def _log_normal_share(x: Floats) -> Floats:

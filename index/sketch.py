@@ -8,8 +8,8 @@ Two views of the same rows, small beside them:
 - **Cells** of like keys (k-means), each with its mean and how far its members stray. They say
   where the nearest keys can be, and the mass of those beyond, which is where to sample.
 
-Rows stand in order of their cells and at random inside each one, so any run of rows of a
-cell is a simple random sample of it.
+Rows stand in order of their cells and at random inside each one, so rows of a cell that are
+picked by their places are a simple random sample of it.
 """
 
 from __future__ import annotations

@@ -225,6 +225,21 @@ def test_an_outlook_narrowed_stands_for_the_fewer_that_are_allowed(sketched, que
     is_right_on_average(samples, rows[narrow], queries, 0.2)
 
 
+@pytest.mark.parametrize("kinds", [1, 40, 256])
+@pytest.mark.parametrize("tau", [0.1, 1.0])
+def test_keys_that_share_a_vector_are_stood_for_as_well_as_others(queries, kinds, tau):
+    rng = np.random.default_rng(8)
+    few = gathered_rows(kinds, 2)
+    rows = few[rng.integers(0, kinds, N)]
+    order, sketch = build_sketch(rows)
+    rows = rows[order]
+    asked = few[rng.integers(0, kinds, len(queries))] + queries
+    asked /= np.linalg.norm(asked, axis=1, keepdims=True)
+    samples = [draw_sample(sketch, rows, query, tau) for query in asked]
+
+    is_right_on_average(samples, rows, asked, tau)
+
+
 def test_drawing_every_key_is_exact(sketched, queries):
     rows, sketch = sketched
     sample = draw_sample(sketch, rows, queries[0], 0.1, sizes=(N, N, N))
