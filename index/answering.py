@@ -259,8 +259,8 @@ def attended_weights(
         place = snapshot.find(key)
         if place is not None:
             score = snapshot.blocks[place.block].vectors[place.row] @ queries[0]
-            known = allowed[snapshot.row(place)]
-            weights[key] = float(attention.weight_of(score)) if known else 0.0
+            may_be = allowed[snapshot.row(place)]
+            weights[key] = float(attention.weight_of(score)) if may_be else 0.0
     return weights
 
 

@@ -43,6 +43,5 @@ def fit_snapshot(snapshot: Snapshot, record: Record) -> tuple[float | None, int]
             likelihoods.append(label_likelihood(np.asarray(values, np.int32), probes))
     if not likelihoods:
         return None, entries
-    places = [snapshot.place(int(row)) for row in rows[probes]]
-    queries = np.stack([snapshot.blocks[p.block].vectors[p.row] for p in places])
+    queries = snapshot.vectors_at(rows[probes])
     return fit_temperature(snapshot.scores(queries)[:, rows], probes, likelihoods), entries

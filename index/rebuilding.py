@@ -58,11 +58,7 @@ class StackedRows:
         return len(self._rows)
 
     def __getitem__(self, places: slice | NDArray[np.int64]) -> Rows:
-        rows = self._rows[places]
-        found = np.empty((len(rows), self.shape[1]), np.float32)
-        for block, mine, own in self._snapshot.by_block(rows):
-            found[mine] = block.vectors[own]
-        return found
+        return self._snapshot.vectors_at(self._rows[places])
 
 
 def sketched(

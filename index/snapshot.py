@@ -167,6 +167,13 @@ class Snapshot:
             scores[:, mine] = block.vectors.scores_at(own, queries)
         return scores
 
+    def vectors_at(self, rows: NDArray[np.int64]) -> Rows:
+        """Give the (m, d) vectors of some rows, in their order."""
+        found = np.empty((len(rows), self.blocks[0].vectors.shape[1]), np.float32)
+        for block, mine, own in self.by_block(rows):
+            found[mine] = block.vectors[own]
+        return found
+
     @property
     def rounding(self) -> float:
         """Standard error of a score, where vectors are or were held in 16 bits; else 0."""
