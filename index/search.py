@@ -148,21 +148,15 @@ def attend_keys(
 def _attend_to_each(
     snapshot: Snapshot, queries: Rows, temperature: Tau, allowed: Mask, keys: int, k: int
 ) -> list[Attention]:
-    """Score every allowed key: by a scan, or where they are few, these alone."""
-    if keys * RANDOM_ACCESS < len(allowed):
-        return _attend_listed(snapshot, queries, temperature, np.flatnonzero(allowed), k)
-    return _attend_all(snapshot, queries, temperature, allowed, keys, k)
-
-
-def _attend_all(
-    snapshot: Snapshot, queries: Rows, temperature: Tau, allowed: Mask, keys: int, k: int
-) -> list[Attention]:
-    """Score every row, and mask those that are not allowed."""
-    scores = snapshot.scores(queries)
-    masked = None if keys == len(allowed) else allowed
-    known = scores if masked is None or not callable(temperature) else scores[:, masked]
+    """Score every allowed key: by a scan of all rows, or where they are few, these alone."""
+    rows = np.flatnonzero(allowed) if keys * RANDOM_ACCESS < len(allowed) else None
+    scores = snapshot.scores(queries) if rows is None else snapshot.scores_at(queries, rows)
+    masked = allowed if rows is None and keys < len(allowed) else None
+    known = scores[:, masked] if masked is not None and callable(temperature) else scores
     taus = _temperatures(temperature, known)
     state = _state(scores, taus, masked, k)
+    if rows is not None:
+        state = replace(state, top_rows=_moved_rows(state.top_rows, rows))
     return [
         Attention(
             float(tau),
@@ -170,26 +164,6 @@ def _attend_all(
             scores[i],
             _row(state, i),
             allowed=masked,
-            error=float(snapshot.rounding / tau),
-        )
-        for i, tau in enumerate(taus)
-    ]
-
-
-def _attend_listed(
-    snapshot: Snapshot, queries: Rows, temperature: Tau, rows: NDArray[np.int64], k: int
-) -> list[Attention]:
-    """Score the allowed rows alone."""
-    scores = snapshot.scores_at(queries, rows)
-    taus = _temperatures(temperature, scores)
-    state = _state(scores, taus, None, k)
-    state = replace(state, top_rows=_moved_rows(state.top_rows, rows))
-    return [
-        Attention(
-            float(tau),
-            len(rows),
-            scores[i],
-            _row(state, i),
             rows=rows,
             error=float(snapshot.rounding / tau),
         )
