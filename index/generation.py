@@ -35,7 +35,6 @@ FORMAT = 3
 NOTE = "generation.json"
 VECTORS, CODES, ARRAYS, TEXTS = "vectors.npy", "codes.npy", "arrays.npz", "texts.json"
 PART, OLD = ".part", ".old"  # of a folder's name: not finished, and about to go
-PIECE = 2**22  # bytes hashed at a time
 
 
 def folder_of(home: Path, dataset: int) -> Path:
@@ -175,16 +174,8 @@ def _identity(record: Record) -> dict[str, Any]:
 
 
 def _checksum(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        for piece in _pieces(stream):
-            digest.update(piece)
-    return digest.hexdigest()
-
-
-def _pieces(stream: Any) -> Iterator[bytes]:
-    while piece := stream.read(PIECE):
-        yield piece
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _take_room(path: Path) -> None:
