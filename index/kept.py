@@ -80,8 +80,6 @@ class KeptVectors:
         self._chunks: list[_Chunk] = []
         self._known: tuple[Names, NDArray[np.int64]] | None = None  # sorted; (chunk, row) of each
         self._own: BinaryIO | None = None
-        self._path: Path | None = None
-        self._size = 0
         self._waiting: list[tuple[Sequence[str], Rows]] = []
         self._last = clock()
 
@@ -181,7 +179,8 @@ class KeptVectors:
         try:
             for start in range(0, len(texts), CHUNK):  # a kill in the middle costs one chunk
                 if self._folder is not None:
-                    self._append(self._chunk(texts[start : start + CHUNK], rows[start:][:CHUNK]))
+                    chunk = self._chunk(texts[start : start + CHUNK], rows[start:][:CHUNK])
+                    self._append(chunk, self._folder)
         except OSError:
             self._stop()
         self._last = self._clock()
@@ -191,17 +190,15 @@ class KeptVectors:
         seals = _seal(_numbers(len(texts), self._dimension), names), _seal(content)
         return HEAD.pack(MAGIC, len(texts), self._dimension, *seals) + names + content
 
-    def _append(self, chunk: bytes) -> None:
-        assert self._folder is not None
+    def _append(self, chunk: bytes, folder: Path) -> None:
         if self._own is None:
-            self._folder.mkdir(exist_ok=True)
-            self._path = self._folder / f"{secrets.token_hex(8)}{SUFFIX}"
-            self._own = self._path.open("xb", buffering=0)
-        self._size += len(chunk)
+            folder.mkdir(exist_ok=True)
+            self._own = (folder / f"{secrets.token_hex(8)}{SUFFIX}").open("xb", buffering=0)
+        size = self._own.tell() + len(chunk)
         # The transaction will need room for as much again, in its log and in the database.
         if (
-            self._size > MOST_BYTES
-            or shutil.disk_usage(self._folder).free < 3 * self._size + SPARE
+            size > MOST_BYTES
+            or shutil.disk_usage(folder).free < 3 * size + SPARE
             or self._own.write(chunk) != len(chunk)
         ):
             self._stop()
@@ -215,10 +212,8 @@ class KeptVectors:
         self._waiting.clear()
         if self._own is not None:
             self._own.close()
+            _delete(Path(self._own.name))
             self._own = None
-        if self._path is not None:
-            _delete(self._path)
-            self._path = None
 
 
 def prune(home: Path) -> list[Path]:
