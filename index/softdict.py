@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -170,12 +169,10 @@ class SoftDict(MutableMapping[str, Any]):
         settings = new_settings(temperature, tolerance, precision)
         store = Store(Path(path))
         try:
-            generation.tidy(Path(path), [record.id for record in store.records()])
-            found = [record for record in store.records() if record.name == name]
-            record = (
-                found[0]
-                if found
-                else store.create(name, key_column="key", columns=(), encoder=encoder, **settings)
+            records = {record.name: record for record in store.records()}
+            generation.tidy(Path(path), [record.id for record in records.values()])
+            record = records.get(name) or store.create(
+                name, key_column="key", columns=(), encoder=encoder, **settings
             )
         except BaseException:
             store.close()
@@ -225,12 +222,7 @@ class SoftDict(MutableMapping[str, Any]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -8,7 +8,6 @@ import sys
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,9 +35,7 @@ class ProgressLine:
     def __enter__(self) -> ProgressLine:
         return self
 
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     def __call__(self, progress: Progress) -> None:
@@ -167,16 +164,15 @@ def blend_lines(blends: dict[str, Blend | None]) -> Iterator[str]:
     from index.wording import rounded
 
     for name, blend in blends.items():
-        match blend:
-            case None:
-                yield f"{name}: nothing"
-            case _ if blend.type == "number":
-                low, high = map(rounded, blend.interval)
-                yield f"{name}: {rounded(blend.mean)} (90 % between {low} and {high})"
-            case _ if blend.type == "vector":
-                yield f"{name}: {rounded(blend.mean)}"
-            case _:
-                yield f"{name}: {blend.value} ({blend.probability:.0%})"
+        if blend is None:
+            yield f"{name}: nothing"
+        elif blend.type == "number":
+            low, high = map(rounded, blend.interval)
+            yield f"{name}: {rounded(blend.mean)} (90 % between {low} and {high})"
+        elif blend.type == "vector":
+            yield f"{name}: {rounded(blend.mean)}"
+        else:
+            yield f"{name}: {blend.value} ({blend.probability:.0%})"
 
 
 def values_line(values: Mapping[str, Value] | None) -> str:
