@@ -201,7 +201,7 @@ def load(
     flags = {flag: given.pop(flag) for flag in ("home", "encoder", "max_rows", "max_key")}
     settings = _settings(flags)
     types = dict(_column(each) for each in columns)
-    with _opened(settings, as_json, write=True) as catalog:
+    with _opened(settings.home, as_json, write=True) as catalog:
         from index.loading import LoadOptions
 
         from .outgoing import LoadOut
@@ -243,7 +243,7 @@ def search(
     query: str, dataset: str | None, home: Path | None, as_json: bool, mode: Any, **asked: Any
 ) -> None:
     """Ask a dataset by meaning."""
-    with _opened(_settings({"home": home}), as_json) as catalog:
+    with _opened(home, as_json) as catalog:
         from .outgoing import AnswerOut
 
         answer = _chosen(catalog, dataset).search(query, mode=mode, **asked)
@@ -277,7 +277,7 @@ def compare(
 ) -> None:
     """Ask an exact dictionary and attention the same question."""
     by_hand = dict(_weight(each) for each in weights) or None
-    with _opened(_settings({"home": home}), as_json) as catalog:
+    with _opened(home, as_json) as catalog:
         from .outgoing import ComparisonOut
 
         found = _chosen(catalog, dataset).compare(query, weights=by_hand, **asked)
@@ -297,7 +297,7 @@ def compare(
 @as_json
 def datasets(home: Path | None, as_json: bool) -> None:
     """List the datasets."""
-    with _opened(_settings({"home": home}), as_json) as catalog:
+    with _opened(home, as_json) as catalog:
         from .outgoing import DatasetOut, DatasetsOut
 
         def lines(shown: DatasetsOut) -> Iterator[str]:
@@ -325,7 +325,7 @@ def datasets(home: Path | None, as_json: bool) -> None:
 @as_json
 def export(name: str, format: Any, output: Path | None, home: Path | None, as_json: bool) -> None:
     """Write a dataset as CSV, JSON Lines or Parquet (--json prints JSON Lines)."""
-    with _opened(_settings({"home": home}), as_json) as catalog:
+    with _opened(home, as_json) as catalog:
         blocks = catalog[name].export("jsonl" if as_json else format)
         if sys.stdout is None and output is None:
             raise click.ClickException("there is no standard output; write -o FILE")
@@ -344,7 +344,7 @@ def export(name: str, format: Any, output: Path | None, home: Path | None, as_js
 @as_json
 def reencode(name: str, encoder: str | None, home: Path | None, as_json: bool) -> None:
     """Compute a dataset's vectors anew."""
-    with _opened(_settings({"home": home}), as_json, write=True) as catalog:
+    with _opened(home, as_json, write=True) as catalog:
         from .outgoing import DatasetOut
 
         with ProgressLine() as line:
@@ -368,7 +368,7 @@ def configure(name: str, home: Path | None, as_json: bool, **given: str | None) 
         raise click.UsageError("write --temperature, --tolerance or --precision")
     if settings.get("tolerance") == "default":
         settings["tolerance"] = None
-    with _opened(_settings({"home": home}), as_json, write=True) as catalog:
+    with _opened(home, as_json, write=True) as catalog:
         from .outgoing import DatasetOut
 
         catalog[name].configure(**settings)
@@ -383,7 +383,7 @@ def configure(name: str, home: Path | None, as_json: bool, **given: str | None) 
 @as_json
 def delete(name: str, home: Path | None, as_json: bool) -> None:
     """Delete a dataset with everything in it."""
-    with _opened(_settings({"home": home}), as_json, write=True) as catalog:
+    with _opened(home, as_json, write=True) as catalog:
         catalog.delete(name)
         click.echo(dumped({"deleted": name}) if as_json else f"deleted {name}")
 
@@ -468,7 +468,9 @@ def _forget_output() -> None:
 
 
 @contextmanager
-def _opened(settings: Settings, as_json: bool, *, write: bool = False) -> Iterator[Catalog]:
+def _opened(home: Path | None, as_json: bool, *, write: bool = False) -> Iterator[Catalog]:
+    """Open the store in ``home``, by default the one of the settings."""
+    settings = _settings({"home": home})
     with _refusals(as_json):
         from index.catalog import Catalog
 
