@@ -21,7 +21,7 @@ from index import errors as index_errors
 from index.errors import SoftDictError
 
 from . import errors
-from .settings import Settings
+from .runtime import runtime
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -192,8 +192,7 @@ def _http(error: HTTPException) -> Response:
 
 def _too_large() -> errors.TooLarge:
     if (request.content_length or 0) > (request.max_content_length or 0):
-        settings: Settings = current_app.extensions["softdict"].settings
-        return errors.TooLarge(settings.max_upload, "the setting max_upload")
+        return errors.TooLarge(runtime().settings.max_upload, "the setting max_upload")
     parts, size = request.max_form_parts or 0, request.max_form_memory_size or 0
     # Werkzeug does not tell which of the two it was.
     what = f"the form has more than {parts:,} parts, or one of its fields beside the file"

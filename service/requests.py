@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypeVar
 
-from flask import Response, current_app, make_response, request
+from flask import Response, make_response, request
 from flask_openapi3 import APIBlueprint, OpenAPI, Tag
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -22,7 +22,7 @@ from index.errors import Fault, InvalidRequest
 from . import strict_json
 from .errors import TooLarge, UnsupportedContent
 from .incoming import ONE, SEVERAL
-from .settings import Settings
+from .runtime import runtime
 
 WORDS = {
     "missing": "required, and not given",
@@ -103,8 +103,7 @@ class NoParameters(BaseModel, extra="forbid"):
 def validated(model: type[Model], values: object, *, strict: bool | None = None) -> Model:
     """Validate ``values``; raise InvalidRequest with each fault in words."""
     try:
-        context: Settings = current_app.extensions["softdict"].settings
-        return model.model_validate(values, strict=strict, context=context)
+        return model.model_validate(values, strict=strict, context=runtime().settings)
     except ValidationError as error:
         raise InvalidRequest(*_faults(error, model)) from None
 
@@ -113,7 +112,7 @@ def json_body() -> Any:
     """Read a JSON body: of that type, at most ``max_json`` bytes, and strict JSON."""
     if request.mimetype != "application/json":
         raise UnsupportedContent(request.mimetype, ["application/json"])
-    limit = current_app.extensions["softdict"].settings.max_json
+    limit = runtime().settings.max_json
     body = request.stream.read(limit + 1)
     if len(body) > limit:
         raise TooLarge(limit, "the setting max_json")
