@@ -4,8 +4,8 @@
 >>> prices = SoftDict({"méxico": 7, "alemania": 10, "inglaterra": 8, "perro": 5})
 >>> prices["méxico"]
 7
->>> prices.search("país").value  # doctest: +SKIP
-8.2
+>>> round(prices.search("país").value, 2)
+8.5
 """
 
 # ruff: noqa: E402 (NumPy reads the setting as it is imported)

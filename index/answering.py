@@ -26,11 +26,13 @@ from index.where import Where, parse_where, where_mask
 
 Weights = NDArray[np.floating[Any]]
 
-SCARCE = 1.5  # times the tolerance: on real keys a blend is off by .6 of what is reckoned with
-ALONE = 1.15  # times the tolerance, likewise, for keys that are attended to by themselves
-FAINT = 1e-6  # of the weight: in float32 that of single keys may be rounded away
-FEWEST_DRAWN = 30  # keys with a value: with fewer, others may weigh of which none was drawn
-SEEN = 4.0  # times as uneven as that: with more, the keys seen do not show where the others are
+# Above so many times the tolerance, a blend's foreseen error sends its keys to be searched alone.
+# It may exceed 1: on real keys a blend is off by only .6 of what is foreseen.
+SCARCE = 1.5
+ALONE = 1.15  # times the tolerance, for the same reason, for keys that are searched alone
+FAINT = 1e-6  # of the weight: with less on the keys that have a value, float32 may round it away
+FEWEST_DRAWN = 30  # keys with a value: with fewer, the sample may have missed those that weigh
+SEEN = 4.0  # times SCARCE: beyond, the first look does not show where keys with a value are
 
 
 @dataclass(frozen=True)

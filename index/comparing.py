@@ -56,7 +56,7 @@ def compared(
     exact = ExactAnswer(bool(found), found[0].values if found else None)
     said = _differences(exact, soft, manual)
     if manual is not None:
-        said.append(_moved(attended, manual))
+        said.append(_apart(attended, manual))
     return Comparison(soft.query, soft.dataset, exact, soft, manual, tuple(said))
 
 
@@ -88,8 +88,8 @@ def _read_alike(held: Value, blended: Value) -> bool:
     return rounded(held) == rounded(blended)
 
 
-def _moved(attended: Mapping[str, float], manual: ManualAnswer) -> str:
-    """Total variation between two sets of weights; keys not named by hand have 0 there."""
+def _apart(attended: Mapping[str, float], manual: ManualAnswer) -> str:
+    """Say the total variation between two sets of weights; by hand, keys not named have 0."""
     gaps = sum(abs(attended[key] - weight) for key, weight in manual.weights.items())
     elsewhere = max(0.0, 1.0 - sum(attended.values()))
     return f"The two sets of weights differ by {(gaps + elsewhere) / 2:.2f} of all attention."

@@ -147,11 +147,11 @@ class Rebuilder:
     def __init__(self, build: Callable[[Go], None], due: Callable[[], bool]) -> None:
         self._build, self._due = build, due
         self._stopping = threading.Event()
-        self._turn = threading.Lock()  # of these four
-        self._asked = False
+        self._turn = threading.Lock()  # for what follows
+        self._asked = False  # for a build, since the last look
         self._busy = False
         self._thread: threading.Thread | None = None
-        self._at_last: Callable[[], None] | None = None
+        self._at_last: Callable[[], None] | None = None  # done by the thread as it ends
         _running.add(self)
 
     def start(self) -> None:

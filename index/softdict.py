@@ -182,8 +182,8 @@ class SoftDict(MutableMapping[str, Any]):
     def _attach(self, store: Store, record: Record, given: Encoder | None = None) -> None:
         self._store = store
         self._first = record
-        # Taken in this order: these two, then the store's own lock, which all datasets share. So
-        # the entries are read before a transaction begins, never inside one.
+        # Locks are taken in this order: these two, then the store's own, which all datasets share.
+        # So the entries are read before a transaction begins, never inside one.
         self._writing = threading.RLock()
         self._reading = threading.Lock()
         self._loaded: Moment | None = None
@@ -653,7 +653,7 @@ class SoftDict(MutableMapping[str, Any]):
             read = Moment(self._first, self._read_entries(self._first))
             if not self._store.holds(self._first.id):
                 raise UnknownDataset(self.name, [record.name for record in self._store.records()])
-            return read  # whole: it was deleted neither before nor meanwhile
+            return read  # it is still there now, so nothing was deleted while it was read
         with self._store.reading() as store:
             records = {record.name: record for record in store.records()}
             if self.name not in records:
@@ -666,8 +666,8 @@ class SoftDict(MutableMapping[str, Any]):
         kept = None if home is None else generation.load(home, record)
         if kept is None or (kept[1].rounding and not _half(record)):
             if home is not None and not self._store.read_only:
-                generation.drop(home, record.id)  # or later changes could make it seem to fit
-                with suppress(DiskFull):  # another time: what is there can be read all the same
+                generation.drop(home, record.id)  # it could seem to fit later on
+                with suppress(DiskFull):  # it is only tidying: the entries can be read without it
                     self._store.forget_deletions(record.id, until=record.version)
             return self._read_all(record)
         version, snapshot = kept
@@ -692,7 +692,7 @@ class SoftDict(MutableMapping[str, Any]):
     def _consider(self, moment: Moment) -> None:
         """Begin to sketch the entries in the background, if that is due.
 
-        It is tried and no more: what was committed is shown all the same.
+        A fault is only logged: the entries can be shown without a sketch.
         """
         try:
             if not self._store.read_only and self._is_due(moment):
@@ -727,7 +727,7 @@ class SoftDict(MutableMapping[str, Any]):
             if (now.encoder_identity, now.columns, _half(now)) != (
                 record.encoder_identity, record.columns, half,
             ):  # fmt: skip
-                return  # of other vectors: it will not be opened, and whoever made them asked anew
+                return  # vectors were replaced meanwhile: it is never opened, and a new one due
             self._loaded = Moment(now, laid_on(made, changed))
             if home is not None:
                 self._store.forget_deletions(record.id, until=record.version)
@@ -809,7 +809,7 @@ class SoftDict(MutableMapping[str, Any]):
                 done += len(block)
                 _tell_written(progress, done, total)
             self._show(after.with_blocks(changes.fresh))
-            _tell_written(progress, total, total)  # the fit took its time: the last way out
+            _tell_written(progress, total, total)  # the last chance to cancel: a fit takes long
 
     def _remove(self, snapshot: Snapshot, places: Sequence[Place]) -> None:
         with self._change() as store:

@@ -1,6 +1,6 @@
 """The store: SQLite holds the truth, and this module is the only SQL.
 
-Everything else (the FAISS blocks, the arrays of values) is a view that is rebuilt from
+Everything else (vectors and values in memory, the sketch) is a view that is rebuilt from
 here. WAL with ``synchronous=FULL``: what a commit acknowledged survives ``kill -9`` and
 power loss. A folder has one writing process at a time, held by a lock on a file that
 the kernel lets go of when the process ends, however it ends.
@@ -166,8 +166,8 @@ class Store:
             self._release()
             raise
 
-    @classmethod
-    def exists(cls, home: Path) -> bool:
+    @staticmethod
+    def exists(home: Path) -> bool:
         """Tell whether the folder holds a store already."""
         return (home / FILE).is_file()
 
@@ -362,7 +362,7 @@ class Store:
             return self.record(dataset)
 
     def set_columns(self, dataset: int, columns: Sequence[Column]) -> None:
-        """Replace the description of a dataset's value columns."""
+        """Replace the description of a dataset's columns."""
         with self.transaction():
             self._connection.execute("DELETE FROM columns WHERE dataset = ?", (dataset,))
             self._connection.executemany(

@@ -12,7 +12,8 @@ SoftDictError
     ├── TooManyJobs           the queue is full
     ├── NotReady              the service is still starting
     ├── UntrustedHost         a Host header that is not ours
-    └── CrossOrigin           a write asked for by a page of another origin
+    ├── CrossOrigin           a write asked for by a page of another origin
+    └── CannotListen          an address or port that cannot be listened on
 """
 
 from __future__ import annotations

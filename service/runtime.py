@@ -2,7 +2,7 @@
 
 The start is in two steps, so that the port answers at once: open the store, then, in a thread,
 create the bundled datasets if the store is new, open the encoder and ask one question. Datasets
-that other weights of the built-in encoder wrote are then encoded anew, as jobs.
+that another version of the built-in encoder wrote are then encoded anew, as jobs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Runtime:
         self.jobs = Jobs(waiting=settings.max_jobs, kept=settings.kept_jobs)
         self.started = time.time()
         self._closing = False
-        self._loads = 0  # that requests wait for
+        self._loads = 0  # how many loads requests wait for
         self._load_ended = threading.Condition()
         self._warm = threading.Event()
         self._fault: SoftDictError | None = None
@@ -141,7 +141,7 @@ class Runtime:
             try:
                 dataset.search("warm up", k=1)
                 return
-            except SoftDictError as fault:  # of an encoder that is not here any more, say
+            except SoftDictError as fault:  # its encoder may be gone from this machine
                 log.warning("dataset %s cannot answer: %s", dataset.name, fault)
                 faults.append(fault)
         if len(faults) == len(self.catalog) > 0:
