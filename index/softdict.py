@@ -11,12 +11,11 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from index import generation
 from index.answering import (
@@ -46,7 +45,6 @@ from index.comparing import blend_by_hand, compared
 from index.embedding import Embedding
 from index.encoders import Encoder, EncoderWorker, check_spec, open_encoder
 from index.errors import (
-    DiskFull,
     EncoderMismatch,
     EncoderUnavailable,
     Fault,
@@ -68,10 +66,11 @@ from index.loading import (
 from index.memory import check_fits
 from index.naming import LONGEST_KEY, check_name
 from index.pace import Pace, Report
+from index.reading import read_all, read_entries
 from index.rebuilding import Rebuilder, is_due, laid_on, sketched
 from index.sketch import Cancelled
-from index.snapshot import BLOCK, Place, Snapshot
-from index.store import Record, Store, StoredEntry
+from index.snapshot import Place, Snapshot
+from index.store import Record, Store
 from index.temperature import Temperature
 from index.values import check_columns
 from index.vectors import VectorBlock, half_is_fast
@@ -588,7 +587,7 @@ class SoftDict(MutableMapping[str, Any]):
             with self._change() as store:
                 store.set_settings(self.id, parsed)
                 if parsed.get("precision") == "full" and after.rounding:
-                    after = self._read_all(self._record)  # only the store has them in full
+                    after = read_all(self._store, self._record)  # only the store has them in full
                 self._show(after, refit="temperature" in parsed)
 
     def reencode(self, encoder: str | None = None, *, progress: Report | None = None) -> None:
@@ -661,31 +660,7 @@ class SoftDict(MutableMapping[str, Any]):
             return Moment(records[self.name], self._read_entries(records[self.name]))
 
     def _read_entries(self, record: Record) -> Snapshot:
-        """Read from the index kept on disk and what changed since, or all from the store."""
-        home = self._store.home
-        kept = None if home is None else generation.load(home, record)
-        if kept is None or (kept[1].rounding and not _half(record)):
-            if home is not None and not self._store.read_only:
-                generation.drop(home, record.id)  # it could seem to fit later on
-                with suppress(DiskFull):  # it is only tidying: the entries can be read without it
-                    self._store.forget_deletions(record.id, until=record.version)
-            return self._read_all(record)
-        version, snapshot = kept
-        changed = list(self._stored(record, since=version))
-        gone = self._store.deletions(record.id, since=version)
-        rows = _rows_of([*(entry.id for entry in changed), *gone], snapshot.ids)
-        snapshot = snapshot.with_values(
-            {Place(0, rows[entry.id]): entry.values for entry in changed if entry.id in rows}
-        )
-        snapshot = snapshot.without(Place(0, rows[id]) for id in gone if id in rows)
-        return _with_entries(snapshot, (entry for entry in changed if entry.id not in rows))
-
-    def _read_all(self, record: Record) -> Snapshot:
-        return _with_entries(Snapshot.empty(record.columns), self._stored(record, since=-1))
-
-    def _stored(self, record: Record, *, since: int) -> Iterator[StoredEntry]:
-        """Read the entries that changed after a version, in order."""
-        return itertools.chain.from_iterable(self._store.entries(record.id, since=since))
+        return read_entries(self._store, record, half=_half(record))
 
     # The sketch
 
@@ -844,26 +819,6 @@ def _tell_written(progress: Report | None, done: int, total: int) -> None:
 def _half(record: Record) -> bool:
     """Tell whether the vectors of a dataset's sketch are to be held in 16 bits."""
     return record.precision == "half" and half_is_fast()
-
-
-def _rows_of(wanted: Sequence[int], ids: NDArray[np.int64]) -> dict[int, int]:
-    """Find the rows of those wanted ids that are among ``ids``."""
-    rows = np.flatnonzero(np.isin(ids, np.array(wanted, np.int64))) if wanted else ()
-    return {int(ids[row]): int(row) for row in rows}
-
-
-def _with_entries(snapshot: Snapshot, entries: Iterator[StoredEntry]) -> Snapshot:
-    """Append stored entries, a block at a time."""
-    while batch := list(itertools.islice(entries, BLOCK)):
-        block = snapshot.block(
-            [entry.id for entry in batch],
-            [entry.key for entry in batch],
-            [entry.arrived for entry in batch],
-            VectorBlock(np.stack([entry.vector for entry in batch])),
-            [entry.values for entry in batch],
-        )
-        snapshot = snapshot.with_blocks([block])
-    return snapshot
 
 
 def _rows(table: Table, snapshot: Snapshot) -> Iterator[Row]:

@@ -1,0 +1,70 @@
+"""From the store to a snapshot: how a dataset's entries come into memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index import generation
+from index.errors import DiskFull
+from index.snapshot import BLOCK, Place, Snapshot
+from index.store import Record, Store, StoredEntry
+from index.vectors import VectorBlock
+
+
+def read_entries(store: Store, record: Record, *, half: bool) -> Snapshot:
+    """Read from the index kept on disk and what changed since, or all from the store.
+
+    An index of vectors in 16 bits will do only where ``half`` precision is wanted.
+    """
+    home = store.home
+    kept = None if home is None else generation.load(home, record)
+    if kept is None or (kept[1].rounding and not half):
+        if home is not None and not store.read_only:
+            generation.drop(home, record.id)  # it could seem to fit later on
+            with suppress(DiskFull):  # it is only tidying: the entries can be read without it
+                store.forget_deletions(record.id, until=record.version)
+        return read_all(store, record)
+    version, snapshot = kept
+    changed = list(_stored(store, record, since=version))
+    gone = store.deletions(record.id, since=version)
+    rows = _rows_of([*(entry.id for entry in changed), *gone], snapshot.ids)
+    snapshot = snapshot.with_values(
+        {Place(0, rows[entry.id]): entry.values for entry in changed if entry.id in rows}
+    )
+    snapshot = snapshot.without(Place(0, rows[id]) for id in gone if id in rows)
+    return _with_entries(snapshot, (entry for entry in changed if entry.id not in rows))
+
+
+def read_all(store: Store, record: Record) -> Snapshot:
+    """Read every entry from the store, which has the vectors in full."""
+    return _with_entries(Snapshot.empty(record.columns), _stored(store, record, since=-1))
+
+
+def _stored(store: Store, record: Record, *, since: int) -> Iterator[StoredEntry]:
+    """Read the entries that changed after a version, in order."""
+    return itertools.chain.from_iterable(store.entries(record.id, since=since))
+
+
+def _rows_of(wanted: Sequence[int], ids: NDArray[np.int64]) -> dict[int, int]:
+    """Find the rows of those wanted ids that are among ``ids``."""
+    rows = np.flatnonzero(np.isin(ids, np.array(wanted, np.int64))) if wanted else ()
+    return {int(ids[row]): int(row) for row in rows}
+
+
+def _with_entries(snapshot: Snapshot, entries: Iterator[StoredEntry]) -> Snapshot:
+    """Append stored entries, a block at a time."""
+    while batch := list(itertools.islice(entries, BLOCK)):
+        block = snapshot.block(
+            [entry.id for entry in batch],
+            [entry.key for entry in batch],
+            [entry.arrived for entry in batch],
+            VectorBlock(np.stack([entry.vector for entry in batch])),
+            [entry.values for entry in batch],
+        )
+        snapshot = snapshot.with_blocks([block])
+    return snapshot
