@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import shutil
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -122,8 +124,8 @@ def test_a_fault_reaches_the_one_who_asked_and_the_worker_goes_on():
 
 
 def test_closing_ends_the_thread_and_refuses_what_waits_and_what_comes():
-    worker = EncoderWorker(Recorder())
     before = threading.active_count()
+    worker = EncoderWorker(Recorder())
     started = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         bulk = pool.submit(encode_all, worker, ["x"] * 64_000, started)
@@ -131,7 +133,7 @@ def test_closing_ends_the_thread_and_refuses_what_waits_and_what_comes():
         worker.close()
 
         assert isinstance(bulk.exception(10), EncoderUnavailable)
-    assert threading.active_count() == before - 1
+    assert threading.active_count() == before
     with pytest.raises(EncoderUnavailable, match="closed"):
         worker.encode_query("late")
     worker.close()  # once more is nothing
@@ -267,6 +269,32 @@ def test_an_encoder_that_is_open_is_given_while_another_is_being_opened():
         assert pool.submit(open_encoder, "random:9").result(10) is worker
 
 
+def test_encoders_of_many_seeds_leave_neither_threads_nor_memory_behind(monkeypatch):
+    monkeypatch.setattr("index.encoders.worker.IDLE", 0.01)
+    before, workers = threading.active_count(), []
+    for seed in range(30):
+        d = SoftDict({"a": 1, "b": 2}, encoder=f"random:{1000 + seed}", temperature=0.01)
+        assert d.search("b", k=1).matches[0].key == "b"
+        workers.append(weakref.ref(d.encoder))
+    del d
+    deadline = time.monotonic() + 60
+
+    while threading.active_count() > before or any(worker() for worker in workers):
+        assert time.monotonic() < deadline
+        gc.collect()
+
+
+def test_an_encoder_whose_thread_ended_for_want_of_work_goes_on_when_asked(monkeypatch):
+    monkeypatch.setattr("index.encoders.worker.IDLE", 0.0)
+    worker = EncoderWorker(Recorder())
+    with ThreadPoolExecutor(4) as pool:  # between an end and a start, no text may be lost
+        texts = ["x" * (1 + number % 7) for number in range(200)]
+        rows = list(pool.map(lambda text: worker.encode([text])[0], texts, timeout=60))
+
+    assert np.allclose(rows, [expected(text) for text in texts], atol=1e-6)
+    worker.close()
+
+
 def test_a_dictionary_may_bring_its_own_encoder():
     d = SoftDict({"aa": 1, "bbb": 2}, encoder=Recorder(), temperature=0.01)
 
@@ -371,6 +399,7 @@ def test_a_fault_in_a_step_reaches_the_one_who_asked():
 
 def test_a_dictionary_ends_the_thread_of_an_encoder_of_ones_own_and_no_others():
     shared = EncoderWorker(RandomEncoder(3))
+    shared.encode(["a"])  # begins its thread
     before = threading.active_count()
 
     for given in (RandomEncoder(4), shared):

@@ -12,8 +12,10 @@ the model (tokenizers are not safe across threads) and batches what arrives toge
 from __future__ import annotations
 
 import threading
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Final
+from weakref import WeakValueDictionary
 
 from index.encoders.protocol import Encoder, Kind, Rows
 from index.encoders.worker import EncoderWorker
@@ -25,12 +27,14 @@ SEED_DIGITS = 100  # int() refuses 4,300
 BUILTIN: Final = Path(__file__).resolve().parents[2] / "data" / "encoder"
 NEEDED: Final = ("model.safetensors", "tokenizer.json", "softdict.json")  # on either path
 
-_open: dict[str, EncoderWorker] = {}
+_open: dict[str, EncoderWorker] = {}  # models, which take seconds to open, stay open
+# One for each seed or circle that somebody names: they go with the dictionaries that have them.
+_teaching: WeakValueDictionary[str, EncoderWorker] = WeakValueDictionary()
 _opening = threading.Lock()
 
 
 def open_encoder(spec: str | Encoder = "builtin") -> EncoderWorker:
-    """Open an encoder by name, once per process; an ``Encoder`` of yours is wrapped.
+    """Open an encoder by name, once while it is in use; an ``Encoder`` of yours is wrapped.
 
     Raises
     ------
@@ -43,13 +47,17 @@ def open_encoder(spec: str | Encoder = "builtin") -> EncoderWorker:
         return spec
     if not isinstance(spec, str):
         return EncoderWorker(spec)
-    if spec in _open:  # while another is being opened, nobody waits for this one
-        return _open[spec]
+    is_model = spec == "builtin" or spec.startswith("st:")
+    known: MutableMapping[str, EncoderWorker] = _open if is_model else _teaching
+    worker = known.get(spec)  # while another is being opened, nobody waits for this one
+    if worker is not None:
+        return worker
     check_spec(spec)
     with _opening:
-        if spec not in _open:
-            _open[spec] = EncoderWorker(_load(spec))
-        return _open[spec]
+        worker = known.get(spec)
+        if worker is None:
+            worker = known[spec] = EncoderWorker(_load(spec))
+        return worker
 
 
 def check_spec(spec: str) -> None:

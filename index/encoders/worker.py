@@ -3,7 +3,8 @@
 Queries go before bulk work. An encoder that works in steps gets bulk work by the thousand
 texts, which fills its steps, and waiting queries are answered between two of them; another
 one gets small batches. So a search waits for one step, or batch, of a running load at most.
-A small cache remembers recent queries.
+A small cache remembers recent queries. The thread ends when there is nothing to do for a while,
+and begins again when there is: a process may have many encoders.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -30,6 +32,7 @@ BATCH_CHARACTERS = 4096  # padded ones, in a batch of bulk work: long texts take
 # The same for an encoder that works in steps; a query may wait for the reading of so much text.
 STEPPED, STEPPED_CHARACTERS = 1024, 40_000
 REMEMBERED = 4096  # queries
+IDLE = 10.0  # seconds without work after which the thread ends
 
 
 @dataclass(order=True)
@@ -53,10 +56,7 @@ class EncoderWorker:
         self._model_lock = threading.Lock()  # tokenizers are not safe across threads
         self._closed = False
         self._closing = threading.Lock()  # what is submitted is answered, or refused at once
-        self._thread = threading.Thread(target=self._run, name="encoder", daemon=True)
-        self._thread.start()
-        # A process that ends while a daemon thread is in native code is aborted.
-        atexit.register(self.close)
+        self._thread: threading.Thread | None = None  # while there is work
 
     def close(self, timeout: float = 30.0) -> None:
         """End the thread, and wait, ``timeout`` seconds at most, for the step that is running.
@@ -65,8 +65,10 @@ class EncoderWorker:
         """
         with self._closing:
             self._closed = True
+            thread = self._thread
             self._jobs.put(_Job(0, next(self._numbers), (), "query"))  # wakes the thread
-        self._thread.join(timeout)
+        if thread is not None:
+            thread.join(timeout)
         atexit.unregister(self.close)
 
     @property
@@ -139,6 +141,12 @@ class EncoderWorker:
         with self._closing:
             self._check_open()
             self._jobs.put(job)
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="encoder", daemon=True)
+                thread.start()
+                self._thread = thread
+                # A process that ends while a daemon thread is in native code is aborted.
+                atexit.register(self.close)
         return job
 
     def _check_open(self) -> None:
@@ -146,10 +154,19 @@ class EncoderWorker:
             raise EncoderUnavailable("the encoder was closed")
 
     def _run(self) -> None:
-        while not self._closed:
-            self._serve(self._gather(self._jobs.get()))
-        while not self._jobs.empty():
-            self._serve([self._jobs.get()])  # refuses it
+        while (first := self._next()) is not None:
+            self._serve(self._gather(first))
+
+    def _next(self) -> _Job | None:
+        """Give the next job; or None, which ends the thread, where none comes for a while."""
+        with suppress(queue.Empty):
+            return self._jobs.get(timeout=0 if self._closed else IDLE)
+        with self._closing:
+            if self._jobs.empty():
+                self._thread = None
+                atexit.unregister(self.close)  # which holds on to this encoder
+                return None
+        return self._next()
 
     def _serve(self, jobs: list[_Job]) -> None:
         try:
