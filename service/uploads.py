@@ -161,7 +161,8 @@ def _document(query: LoadQuery) -> Order:
     fields = {**query.model_dump(exclude_unset=True), **document}
     body = validated(DatasetBody, fields, strict=True)
     table, size = _spooled_bytes(strict_json.dumps(body.entries))
-    return Order(table, size, None, "json", "utf-8", body)  # as it is written just above
+    options = body.model_copy(update={"entries": {}})  # a job that waits holds them in a file alone
+    return Order(table, size, None, "json", "utf-8", options)  # as it is written just above
 
 
 def _charset(kind: str, parameters: Mapping[str, str]) -> str | None:

@@ -153,8 +153,15 @@ class Jobs:
 
     def _end(self, job: Job, state: State, fault: SoftDictError | None) -> None:
         job.discard()
+        job.work = job.discard = _nothing  # and what they hold on to
+        if fault is not None:  # so would the frames that it came through
+            fault.__traceback__ = fault.__cause__ = fault.__context__ = None
         job.fault, job.finished, job.state = fault, time.time(), state
         job.ended.set()
         finished = [old.id for old in self._jobs.values() if old.finished is not None]
         for old in finished[: -self._kept]:
             del self._jobs[old]
+
+
+def _nothing(*_: object) -> None:
+    """What is left to do of a job that has ended."""

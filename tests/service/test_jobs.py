@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -154,6 +158,38 @@ def test_only_so_many_finished_jobs_are_remembered(jobs: Jobs) -> None:
         jobs.get(ids[0])
 
 
+@pytest.mark.parametrize("end", ["done", "failed", "cancelled"])
+def test_a_job_that_ended_holds_on_to_nothing_of_what_it_loaded(jobs: Jobs, end: str) -> None:
+    class Table(dict[str, int]):
+        """What a load reads: it can be megabytes."""
+
+    def load(table: Table, tell: Tell) -> LoadReport:
+        rows = Table(table)
+        seen.extend([weakref.ref(table), weakref.ref(rows)])
+        try:
+            rows["a"]
+        except KeyError as fault:
+            if end == "cancelled":
+                jobs.cancel(job.id)
+            elif end == "failed":
+                raise UnreadableSource("no table") from fault
+            tell(Progress("writing", 1, 1))
+        return REPORT
+
+    seen: list[weakref.ref[Table]] = []
+    gate, _ = started(jobs)
+    table = Table()
+    job = jobs.submit("d", partial(load, table), table.clear)
+    del table
+    gate.opened.set()
+    deadline = time.monotonic() + PATIENCE
+
+    assert finished(job).state == end
+    while any(each() is not None for each in seen):
+        assert time.monotonic() < deadline
+        gc.collect()
+
+
 def test_closing_cancels_what_runs_and_what_waits() -> None:
     jobs = Jobs(waiting=2, kept=3)
     gate, running = started(jobs)
@@ -219,6 +255,22 @@ def test_a_failed_job_carries_the_problem_and_leaves_nothing(make: Make) -> None
     assert problem["type"] == "/problems/bad-rows"  # type: ignore[index]
     assert problem["errors"][0]["where"] == "line 3"  # type: ignore[index]
     assert client.get("/datasets/p").status_code == 404
+
+
+def test_a_job_that_waits_holds_its_document_in_a_file_alone(make: Make) -> None:
+    client = make(max_jobs=4)
+    jobs = client.application.extensions["softdict"].jobs
+    gate, _ = started(jobs)
+    entries = b",".join(b'"a key of a document, %d": {"v": 1}' % number for number in range(9))
+    document = b'{"name": "d", "wait": false, "entries": {%s}}' % entries
+    reply = client.post("/datasets", data=document, content_type="application/json")
+    gc.collect()
+    tables = [each for each in gc.get_objects() if isinstance(each, dict)]
+    held = [each for each in tables if "a key of a document, 8" in each]
+    gate.opened.set()
+
+    assert (reply.status_code, held) == (202, [])
+    assert loaded(client, reply.headers["Location"])["state"] == "done"
 
 
 def test_a_name_that_is_taken_is_refused_before_there_is_a_job(make: Make) -> None:
