@@ -50,12 +50,18 @@ class Catalog(Mapping[str, SoftDict]):
             If somebody else has the folder open for writing.
         StoreCorrupt
             If the folder holds something this version cannot read.
+        ReadOnlyStore
+            If it is to be written, and its database may only be read.
         """
         store = Store(Path(home), read_only=read_only)
-        if not read_only:
-            prune(Path(home))
-            generation.tidy(Path(home), [record.id for record in store.records()])
-        return cls(store)
+        try:
+            if not read_only:
+                prune(Path(home))
+                generation.tidy(Path(home), [record.id for record in store.records()])
+            return cls(store)
+        except BaseException:
+            store.close()
+            raise
 
     @staticmethod
     def exists(home: str | Path) -> bool:

@@ -183,6 +183,10 @@ class Store:
 
     def _connect(self) -> sqlite3.Connection:
         target = ":memory:" if self.home is None else str(self.home / FILE)
+        if self.home and not self.read_only and _only_readable(self.home / FILE):
+            raise ReadOnlyStore(
+                f"{target} can be read here, and not written: grant that, or only ask"
+            )
         if self.read_only:
             if self.home is None or not self.exists(self.home):
                 raise StoreCorrupt(f"there is no store in {self.home}: load something first")
@@ -200,16 +204,27 @@ class Store:
             except BaseException:
                 connection.close()
                 raise
-        except sqlite3.DatabaseError as fault:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as fault:  # of what a schema is not
             raise _unopened(self.home or Path(target), fault) from fault
         return connection
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Take a turn at the connection; what it refuses is said in our words."""
+        with self._lock:
+            try:
+                yield
+            except sqlite3.DatabaseError as fault:
+                if self.home and (refusal := _full(self.home, fault) or _damaged(self.home, fault)):
+                    raise refusal from fault
+                raise
 
     # Reading
 
     @contextmanager
     def reading(self) -> Iterator[Self]:
         """See the folder as it is at one moment, whatever another process writes meanwhile."""
-        with self._lock:
+        with self._turn():
             self._connection.execute("BEGIN")
             try:
                 yield self
@@ -218,19 +233,19 @@ class Store:
 
     def records(self) -> list[Record]:
         """List the datasets in order of creation."""
-        with self._lock:
+        with self._turn():
             rows = self._connection.execute("SELECT * FROM datasets ORDER BY id").fetchall()
             return [self._record(row) for row in rows]
 
     def holds(self, dataset: int) -> bool:
         """Tell whether a dataset is still there."""
-        with self._lock:
+        with self._turn():
             query = "SELECT 1 FROM datasets WHERE id = ?"
             return self._connection.execute(query, (dataset,)).fetchone() is not None
 
     def record(self, dataset: int) -> Record:
         """Read the settings of a dataset that is there."""
-        with self._lock:
+        with self._turn():
             query = "SELECT * FROM datasets WHERE id = ?"
             return self._record(self._connection.execute(query, (dataset,)).fetchone())
 
@@ -251,7 +266,7 @@ class Store:
         last = 0
         by = "entries_in_order" if since < 0 else "entries_changed"
         while True:
-            with self._lock:
+            with self._turn():
                 rows = self._connection.execute(
                     f"SELECT id, key, arrived, value, vector FROM entries INDEXED BY {by}"
                     " WHERE dataset = ? AND id > ? AND changed > ? ORDER BY id LIMIT ?",
@@ -273,7 +288,7 @@ class Store:
 
     def deletions(self, dataset: int, *, since: int) -> list[int]:
         """List the ids of the entries that were dropped after a version."""
-        with self._lock:
+        with self._turn():
             rows = self._connection.execute(
                 "SELECT entry FROM deletions WHERE dataset = ? AND changed > ?", (dataset, since)
             )
@@ -285,7 +300,7 @@ class Store:
         The datasets that changed last are asked, up to ``LOOKED_THROUGH`` of them: a look costs
         microseconds a text, which is little beside encoding it.
         """
-        with self._lock:
+        with self._turn():
             datasets = self._connection.execute(
                 "SELECT id FROM datasets WHERE encoder_identity = ? ORDER BY modified DESC LIMIT ?",
                 (identity, LOOKED_THROUGH),
@@ -293,7 +308,7 @@ class Store:
         for (dataset,) in datasets:
             for start in range(0, len(texts), 4096):
                 asked = json.dumps(texts[start : start + 4096])
-                with self._lock:
+                with self._turn():
                     found = self._connection.execute(
                         "SELECT key, vector FROM entries WHERE dataset = ?"
                         " AND key IN (SELECT value FROM json_each(?))",
@@ -309,19 +324,22 @@ class Store:
         """All or nothing. Writers take turns; a nested transaction joins the outer one."""
         if self.read_only:
             raise ReadOnlyStore("this store is open for reading only")
-        with self._lock:
+        with self._turn():
             if self._connection.in_transaction:
                 yield self
                 return
+            if self.home and not self.exists(self.home):  # SQLite would write on, into nothing
+                raise StoreCorrupt(
+                    f"{self.home / FILE} is not there any more: nothing written now would stay; "
+                    "put it back, or start anew"
+                )
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self
                 self._connection.execute("COMMIT")
-            except BaseException as fault:
+            except BaseException:
                 self._afterwards.clear()
                 self._roll_back()
-                if self.home and (full := _full(self.home, fault)):
-                    raise full from fault
                 raise
             actions, self._afterwards = self._afterwards, []  # they hold on to what they show
             for action in actions:
@@ -466,7 +484,7 @@ class Store:
         Nothing is written where there are none.
         """
         query = "SELECT 1 FROM deletions WHERE dataset = ? AND changed <= ? LIMIT 1"
-        with self._lock:
+        with self._turn():
             if self._connection.execute(query, (dataset, until)).fetchone() is None:
                 return
         with self.transaction():
@@ -502,7 +520,22 @@ def _hold(home: Path) -> FileLock:
     return lock
 
 
-def _full(home: Path, fault: BaseException) -> DiskFull | None:
+def _only_readable(file: Path) -> bool:
+    """SQLite opens such a file all the same, and refuses the first write."""
+    return os.access(file, os.R_OK) and not os.access(file, os.W_OK)
+
+
+def _damaged(home: Path, fault: Exception) -> StoreCorrupt | None:
+    """Give what a fault says of a database that is not what was written."""
+    if getattr(fault, "sqlite_errorcode", 0) & 0xFF not in (
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+    ):
+        return None
+    return StoreCorrupt(f"{home / FILE} is damaged: {fault}; put a copy in its place")
+
+
+def _full(home: Path, fault: Exception) -> DiskFull | None:
     """Give what a fault says of a disk that takes no more.
 
     SQLite tells a full one; a quota, or a limit on a file's size, looks like a disk that fails.
@@ -513,7 +546,7 @@ def _full(home: Path, fault: BaseException) -> DiskFull | None:
     return DiskFull(home, sure=sure) if sure or refused else None
 
 
-def _unopened(home: Path, fault: sqlite3.DatabaseError) -> SoftDictError:
+def _unopened(home: Path, fault: Exception) -> SoftDictError:
     """Say why a database could not be opened.
 
     One that another process may write is never opened as ``immutable``, which would need no file

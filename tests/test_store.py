@@ -380,6 +380,95 @@ def test_a_reader_who_may_not_write_to_the_folder_is_told_so(killed):
             assert dict(catalog["dictionary"]) == {"a": 1}
 
 
+def test_a_database_that_cannot_be_written_is_refused_before_anything_is_written():
+    with tempfile.TemporaryDirectory() as home:
+        with SoftDict.open(home, encoder="random") as d:
+            d["a"] = 1
+        for path, mode in {"": 0o777, "softdict.lock": 0o666, "softdict.db": 0o444}.items():
+            Path(home, path).chmod(mode)
+        with python(
+            "import os, sys\n"
+            "from index import Catalog\n"
+            "from index.errors import ReadOnlyStore\n"
+            "if os.getuid() == 0:\n"  # who may write anywhere
+            "    os.setgroups([])\n"
+            "    os.setgid(65534)\n"
+            "    os.setuid(65534)\n"
+            "for _ in range(2):\n"  # refused again: the lock was let go
+            "    try:\n"
+            "        Catalog.open(sys.argv[1])\n"
+            "    except ReadOnlyStore as fault:\n"
+            "        print(fault)\n",
+            home,
+        ) as writer:
+            said, _ = writer.communicate()
+
+    refused = f"{home}/softdict.db can be read here, and not written: grant that, or only ask"
+    assert said.splitlines() == [refused, refused]
+
+
+def damage(home, first_page):
+    """Fill a database with rubbish from a page on, as a disk that fails may."""
+    with (home / "softdict.db").open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(4096 * (first_page - 1))
+        file.write(b"\xa5" * (size - file.tell()))
+
+
+def test_damaged_entries_are_said_to_be_so_to_who_reads_and_to_who_writes(tmp_path):
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d.update({f"key {number}": number for number in range(300)})
+    damage(tmp_path, 20)
+
+    for read_only in (False, True):
+        with Catalog.open(tmp_path, read_only=read_only) as catalog:
+            with pytest.raises(StoreCorrupt, match=r"softdict\.db is damaged: .*malformed"):
+                dict(catalog["dictionary"])
+            with pytest.raises(StoreCorrupt, match=r"softdict\.db is damaged"):
+                catalog["dictionary"]["new"] = 1
+
+
+def test_a_damaged_list_of_datasets_is_said_to_be_so_and_the_folder_let_go(tmp_path):
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d["a"] = 1
+    with closing(sqlite3.connect(tmp_path / "softdict.db")) as database:
+        query = "SELECT rootpage FROM sqlite_schema WHERE name = 'datasets'"
+        (page,) = database.execute(query).fetchone()
+    damage(tmp_path, page)
+
+    with pytest.raises(StoreCorrupt, match="is damaged") as first:
+        Catalog.open(tmp_path)
+    with pytest.raises(StoreCorrupt, match="is damaged"):  # not StoreLocked
+        Catalog.open(tmp_path)
+    assert first.tb is not None  # it holds on to the first attempt
+
+
+def test_a_damaged_schema_is_refused(tmp_path):
+    SoftDict.open(tmp_path, encoder="random").close()
+    file = tmp_path / "softdict.db"
+    file.write_bytes(file.read_bytes().replace(b"TABLE columns", b"\xa5" * 13))
+
+    for read_only in (False, True):
+        with pytest.raises(StoreCorrupt, match=r"softdict\.db is not a database"):
+            Catalog.open(tmp_path, read_only=read_only)
+
+
+def test_a_write_to_a_database_that_was_removed_is_not_acknowledged(tmp_path):
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("d", encoder="random")["a"] = 1
+        (tmp_path / "softdict.db").rename(tmp_path / "elsewhere")
+
+        with pytest.raises(StoreCorrupt, match=r"softdict\.db is not there any more"):
+            catalog["d"]["b"] = 2
+        with pytest.raises(StoreCorrupt, match=r"softdict\.db is not there any more"):
+            catalog.delete("d")
+        assert dict(catalog["d"]) == {"a": 1}
+        (tmp_path / "elsewhere").rename(tmp_path / "softdict.db")
+        catalog["d"]["b"] = 2
+    with Catalog.open(tmp_path) as catalog:
+        assert dict(catalog["d"]) == {"a": 1, "b": 2}
+
+
 def test_datasets_of_one_folder(tmp_path):
     with Catalog.open(tmp_path) as catalog:
         catalog.load("uno", b"clave,valor\na,1\nb,2\n", OPTIONS, encoder="random")
