@@ -6,11 +6,14 @@ type" (RFC 9457 §3.1.1): here ``/problems/<slug>``, which answers with what it 
 
 from __future__ import annotations
 
+import errno
 import logging
 import secrets
+import tempfile
 from dataclasses import dataclass
 from difflib import get_close_matches
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 from flask import Flask, Response, current_app, request
@@ -144,6 +147,7 @@ def install(app: Flask) -> None:
     """Answer every error of ``app`` as a problem."""
     app.register_error_handler(SoftDictError, _domain)
     app.register_error_handler(HTTPException, _http)
+    app.register_error_handler(OSError, _system)
     app.register_error_handler(Exception, _internal)
 
 
@@ -204,6 +208,14 @@ def _nearest_route() -> str:
     near = get_close_matches(request.path, routes, n=1)
     hint = f"; did you mean {near[0]}?" if near else "; /docs lists what there is"
     return f"there is nothing at {request.path[:100]}{hint}"
+
+
+def _system(error: OSError) -> Response:
+    """Say that there is no room for a request, which is received into files without a name."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        sure = error.errno == errno.ENOSPC
+        return _domain(index_errors.DiskFull(Path(tempfile.gettempdir()), sure=sure))
+    return _internal(error)
 
 
 def _internal(error: Exception) -> Response:

@@ -200,7 +200,7 @@ def _unpacked(table: BinaryIO, size: int, limit: int) -> tuple[BinaryIO, int]:
     with table, gzip.GzipFile(fileobj=table) as packed:
         try:
             unpacked, size = _spooled(cast(IO[bytes], packed), limit)
-        except (EOFError, OSError, zlib.error):
+        except (EOFError, gzip.BadGzipFile, zlib.error):
             raise UnreadableSource("its gzip data is damaged or cut short") from None
     if _is_gzipped(unpacked):  # the reader would unpack it once more, without a limit
         unpacked.close()

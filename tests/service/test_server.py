@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
 import shutil
 import signal
 import socket
+import tempfile
 import threading
 import time
 from contextlib import ExitStack
@@ -126,6 +128,21 @@ def test_a_chunked_upload_is_loaded(service: Service) -> None:
 
     assert raw(service, head + chunks).status == 201
     assert service.get("/datasets/chunked/entries/dos").json["values"] == {"value": 2}
+
+
+def test_an_upload_that_the_disk_has_no_room_for_is_said_to_be_that(tmp_path: Path) -> None:
+    table = b"key,v\n" + b"the same key,1\n" * 100_000
+    packed = gzip.compress(table)  # far below the limit, and what it unpacks to far above
+    limited = ["bash", "-c", 'ulimit -f 1000; exec "$@"', "-"]  # KiB
+    env = {"SOFTDICT_ENCODER": "random", "SOFTDICT_BUNDLED": "0"}
+    with Service(tmp_path, watch=limited, **env) as service:
+        reply = service.ask("POST", "/datasets?name=d", packed, {"Content-Type": "text/csv"})
+        health = service.get("/healthz")
+
+    assert len(packed) < 100_000 < 1_024_000 < len(table)
+    assert (reply.status, reply.json["type"]) == (507, "/problems/disk-full"), reply.text
+    assert f"the disk that holds {tempfile.gettempdir()} refused a write" in reply.json["detail"]
+    assert (health.status, "Traceback" in service.log) == (200, False)
 
 
 def test_a_head_is_a_get_without_its_body(service: Service) -> None:
