@@ -138,6 +138,7 @@ def serve(**flags: Any) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for ours in ("index", "service"):
         logging.getLogger(ours).setLevel(settings.log_level.upper())
+    logging.getLogger("waitress.queue").setLevel("ERROR")  # a line for each request that waits
     with _refusals(False):
         from .server import serve as run
 

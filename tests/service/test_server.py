@@ -12,6 +12,7 @@ import socket
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
@@ -190,6 +191,17 @@ def test_many_ask_and_write_at_once(service: Service) -> None:
         thread.join(PATIENCE)
 
     assert sorted(reply.status for reply in replies) == [200] * 16 + [201] * 16 + [204] * 16
+
+
+def test_requests_that_wait_their_turn_are_no_lines_in_the_log(tmp_path: Path) -> None:
+    env = {"SOFTDICT_ENCODER": "random", "SOFTDICT_BUNDLED": "0", "SOFTDICT_THREADS": "1"}
+    with Service(tmp_path, **env) as service:
+        service.post("/datasets", {"name": "d", "entries": {"a": 1}})
+        with ThreadPoolExecutor(8) as pool:
+            replies = list(pool.map(service.get, ["/search?q=a"] * 200))
+
+    assert {reply.status for reply in replies} == {200}
+    assert len(service.log.splitlines()) < 10, service.log
 
 
 def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
