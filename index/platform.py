@@ -42,6 +42,16 @@ def few_arenas() -> None:
             ctypes.CDLL(None).mallopt(ARENA_MAX, ARENAS)
 
 
+def files_at_a_time() -> int:
+    """Say how many files and sockets this process may have open; very many where nobody says."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 2**31
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 2**31 if most == resource.RLIM_INFINITY else most
+
+
 def no_telemetry() -> None:
     """Keep libraries from reporting to their makers; call it before they are imported.
 

@@ -23,7 +23,8 @@ from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import BaseWSGIServer, create_server
 from waitress.task import ErrorTask
 
-from index.platform import few_arenas
+from index.encoders import check_spec
+from index.platform import few_arenas, files_at_a_time
 
 from . import __version__
 from .app import FORM_OVERHEAD, create_app
@@ -89,6 +90,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     ``announce`` is told the address as soon as the port answers.
     """
     few_arenas()
+    check_spec(settings.encoder)
     app = create_app(settings)
     state = app.extensions["softdict"]
     try:
@@ -120,7 +122,9 @@ def _listening(app: Flask, settings: Settings, sockets: dict[Any, Any]) -> Any:
             max_request_header_size=12 * (settings.max_key + settings.max_query) + 2**16,
             max_request_body_size=settings.max_upload + FORM_OVERHEAD + 1,
             channel_timeout=settings.idle_timeout,
-            connection_limit=1000,
+            # Where files run out, waitress writes a line of the log each time it turns round. A
+            # request may have a file beside its socket.
+            connection_limit=min(1000, files_at_a_time() // 2),
             # A thread never waits for a reader: eight who stop reading would stop the service.
             outbuf_high_watermark=2**62,
             asyncore_use_poll=True,  # select() cannot watch a file descriptor above 1023

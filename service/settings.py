@@ -28,12 +28,20 @@ def _split(value: object) -> object:
     return value
 
 
+def _named(value: object) -> object:
+    if value == "":  # which pathlib takes for the folder one happens to stand in
+        raise ValueError("write a folder")
+    return value
+
+
 class Settings(BaseModel):
     """The settings of one process. Frozen: nothing changes them after the start."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    home: Path = Field(Path("var"), description="folder of the store")
+    home: Annotated[Path, BeforeValidator(_named)] = Field(
+        Path("var"), description="folder of the store"
+    )
     host: str = Field("127.0.0.1", min_length=1, description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
     allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_split)] = Field(

@@ -546,6 +546,14 @@ def test_a_port_that_is_taken_is_said_so(tmp_path: Path, service: Service) -> No
     assert f"cannot listen on 127.0.0.1:{service.address[1]}" in stopped.stderr
 
 
+def test_an_encoder_that_is_none_stops_the_start(tmp_path: Path) -> None:
+    stopped = process("serve", "--port", "0", "--encoder", "bert", SOFTDICT_HOME=str(tmp_path))
+
+    assert (stopped.returncode, "listens" in stopped.stderr) == (1, False)
+    assert "encoder: there is no encoder 'bert'; write builtin" in stopped.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_second_service_on_the_same_store_is_refused(service: Service) -> None:
     stopped = process("serve", "--port", "0", SOFTDICT_HOME=str(service.home))
 

@@ -13,7 +13,8 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import quote
 
@@ -174,6 +175,22 @@ def test_readers_who_stop_reading_hold_up_nobody(tmp_path: Path) -> None:
 
     assert health.status == 200
     assert received.partition(b"\r\n\r\n")[2] == table
+
+
+def test_more_connections_than_files_may_be_open_wait_and_fill_no_log(tmp_path: Path) -> None:
+    few = ["bash", "-c", 'ulimit -n 64; exec "$@"', "-"]
+    with Service(tmp_path, watch=few, SOFTDICT_ENCODER="random", SOFTDICT_BUNDLED="0") as service:
+        with ExitStack() as stack:
+            first = stack.enter_context(closing(HTTPConnection(*service.address, PATIENCE)))
+            first.connect()
+            for _ in range(90):
+                stack.enter_context(socket.create_connection(service.address, PATIENCE))
+            for _ in range(20):
+                first.request("GET", "/healthz")
+                assert first.getresponse().read().startswith(b'{"status":"ok"')
+        assert service.put("/datasets/d/entries/a", 1).status == 404  # it has room again
+
+    assert len(service.log.splitlines()) < 10, service.log[-2000:]
 
 
 def test_many_ask_and_write_at_once(service: Service) -> None:

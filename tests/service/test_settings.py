@@ -63,6 +63,7 @@ def test_all_faults_come_at_once() -> None:
         ("max_jobs", 0),
         ("log_level", "loud"),
         ("host", ""),
+        ("home", ""),  # which pathlib takes for the folder one stands in
     ],
 )
 def test_a_value_out_of_bounds_is_refused(name: str, value: object) -> None:
