@@ -40,11 +40,11 @@ def test_without_a_key_nothing_is_held_and_without_a_calibration_nothing_is_said
     assert confidence(1.0, 3, None) is None
 
 
-@pytest.mark.parametrize("logit", [-1e4, 1e4])
-def test_extreme_scores_stay_probabilities(logit):
-    made = confidence(1.0, 1, {"intercept": logit})
+@pytest.mark.parametrize(("logit", "probability"), [(-1e4, 0.0), (0.0, 0.5), (1e4, 1.0)])
+def test_extreme_scores_stay_probabilities(logit, probability):
+    made = confidence(1.0, 1, {"intercept": logit})  # what a calibration leaves out counts nothing
 
-    assert made == pytest.approx(float(logit > 0))
+    assert made == pytest.approx(probability)
 
 
 def test_an_answer_carries_it_and_an_exact_one_is_sure():

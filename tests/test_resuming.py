@@ -228,11 +228,12 @@ ROWS = np.random.default_rng(0).standard_normal((len(TEXTS), WIDTH)).astype(np.f
 
 
 def keep(home: Path, identity: str = "e:1") -> Path:
+    before = set((home / FOLDER).glob("*"))
     kept = KeptVectors(home, identity, WIDTH)
     for start in range(0, len(TEXTS), 64):
         kept.add(TEXTS[start : start + 64], ROWS[start : start + 64])
     kept.close()
-    (path,) = (home / FOLDER).iterdir()
+    (path,) = set((home / FOLDER).iterdir()) - before
     return path
 
 
@@ -280,6 +281,22 @@ def test_a_damaged_file_never_gives_a_wrong_vector(tmp_path: Path) -> None:
         rows = found(tmp_path)
         assert len(rows) < len(TEXTS)
         assert all_true(rows)
+
+
+@pytest.mark.parametrize(("used", "stays"), [(len(TEXTS) // 2, True), (len(TEXTS) // 2 + 1, False)])
+def test_a_file_goes_once_a_load_that_took_most_of_it_is_committed(
+    tmp_path: Path, used: int, stays: bool
+) -> None:
+    path = keep(tmp_path)
+    of_another = keep(tmp_path, "e:2")
+    load = KeptVectors(tmp_path, "e:1", WIDTH)
+    took = sum(1 for _ in load.find([*TEXTS[:used], *map(str, range(used))]))
+    load.add(["new"] * CHUNK, ROWS[:CHUNK])
+    load.done()
+    load.close()
+
+    assert took == used
+    assert set((tmp_path / FOLDER).iterdir()) == {of_another, *([path] if stays else [])}
 
 
 def test_a_load_goes_on_beside_a_file_that_is_no_such_thing(tmp_path: Path) -> None:

@@ -240,6 +240,25 @@ def test_keys_that_share_a_vector_are_stood_for_as_well_as_others(queries, kinds
     is_right_on_average(samples, rows, asked, tau)
 
 
+def test_an_outlook_narrowed_draws_nothing_from_the_thin_cells_that_it_has_whole(sketched, queries):
+    rows, sketch = sketched
+    wide = by_meaning(rows, sketch)
+    narrow = wide & (np.random.default_rng(6).random(N) < 0.5)
+    cell = np.repeat(np.arange(len(sketch.means)), np.diff(sketch.starts))
+    for query in queries[:10]:
+        outlook = Outlook.of(
+            sketch, VectorBlock(rows), query, temperature=0.2,
+            taken=TAKEN, coded=CODED, left=Left.of(sketch, wide),
+        )  # fmt: skip
+        narrowed = outlook.under(Left.of(sketch, narrow))
+        _, draws = narrowed.shares(DRAWN)
+
+        left_over = np.setdiff1d(np.flatnonzero(narrow), narrowed.near)
+        thin = [c for c in np.setdiff1d(cell[narrow], cell[left_over]) if c % 2]
+        assert thin and not draws[thin].any()
+        assert draws[np.unique(cell[left_over])].all()
+
+
 def test_drawing_every_key_is_exact(sketched, queries):
     rows, sketch = sketched
     sample = draw_sample(sketch, rows, queries[0], 0.1, sizes=(N, N, N))

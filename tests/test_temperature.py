@@ -175,6 +175,17 @@ def test_values_that_say_nothing_about_the_keys_are_not_fitted():
     assert fit_temperature(scores, EVERY, [number_likelihood(noise, EVERY)]) is None
 
 
+def test_a_key_has_no_say_in_what_is_foretold_of_it():
+    scores, _ = kernel_data(bandwidth=1.0, noise=0.0)
+    rng = np.random.default_rng(5)
+    noise, codes = rng.standard_normal((300, 1)), rng.integers(0, 9, 300).astype(np.int32)
+    probes = rng.permutation(300)[:200]
+
+    # Each of them would foretell itself best at the sharpest temperature.
+    for likelihood in (number_likelihood(noise, probes), label_likelihood(codes, probes)):
+        assert fit_temperature(scores[probes], probes, [likelihood]) is None
+
+
 def test_large_numbers_are_fitted_as_small_ones_are():
     scores, values = kernel_data(bandwidth=1.0, noise=0.2)
 
@@ -253,6 +264,20 @@ def test_auto_is_fitted_where_values_follow_the_keys():
     assert error(answer.temperature) == pytest.approx(least, rel=0.1)
     assert answer.temperature_source == "fitted"
     assert answer.value == pytest.approx(1, abs=0.05)
+
+
+def test_among_more_keys_than_are_probed_and_some_deleted_none_has_a_say_in_its_own_value():
+    angles = np.linspace(0, 360, 700, endpoint=False).tolist()
+    noise = np.random.default_rng(1).standard_normal((700, 2)).tolist()
+    d = SoftDict(dict(zip(map(str, angles), noise, strict=True)), encoder=Around())
+
+    for angle in angles[:40]:
+        del d[str(angle)]
+    d.set_temperature("auto")
+
+    assert d.describe().temperature_source == "encoder"  # each key but itself says nothing of it
+    d.update({str(a): [math.sin(math.radians(a)), math.cos(math.radians(a))] for a in angles[40:]})
+    assert d.describe().temperature_source == "fitted"
 
 
 def test_values_that_are_corrected_are_fitted_anew():
