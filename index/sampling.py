@@ -328,9 +328,9 @@ def _systematic(expected: Floats, rng: np.random.Generator) -> Numbers:
 def _variance_terms(counts: Floats, terms: Floats) -> Floats:
     """Give the terms of equation (2) of one group of drawn keys."""
     room = 1 - 1 / counts
-    total, drawn = float(room.sum()), int(np.count_nonzero(room))
-    if total <= 0 or drawn < 2:
+    drawn = int(np.count_nonzero(room))
+    if drawn < 2:
         return np.zeros(len(terms))
-    deviations = terms - (room * terms).sum() / total
+    deviations = terms - (room * terms).sum() / room.sum()
     squares: Floats = room * deviations**2 * (drawn / (drawn - 1))
     return squares

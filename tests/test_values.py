@@ -106,6 +106,24 @@ def test_labels_beyond_those_listed_are_the_rest():
     assert made.type == "text"
 
 
+@pytest.mark.parametrize("listed", [1, 2, 10, 299, 300, 301])
+def test_the_labels_that_are_listed_are_the_greatest_of_many(listed):
+    shares = np.random.default_rng(3).permutation(300) + 1
+    made = blend(TEXT, [f"label {share}" for share in shares], shares.tolist(), listed=listed)
+
+    greatest = range(300, max(0, 300 - listed), -1)
+    assert [label for label, _ in made.distribution] == [f"label {share}" for share in greatest]
+    assert made.rest == pytest.approx(1 - sum(greatest) / sum(shares))
+
+
+def test_a_vector_may_have_any_number_of_components():
+    wide = Column("v", "vector", 10_000)
+    made = blend(wide, [(0.0,) * 10_000, (4.0,) * 10_000], [1, 3])
+
+    assert made.mean == (3.0,) * 10_000
+    assert made.sd == pytest.approx(math.sqrt(3 * 10_000))
+
+
 def test_vectors_blend_component_by_component():
     made = blend(VECTOR, [(0, 0, 255), None, (0, 255, 0)], [1, 2, 1])
 
@@ -151,11 +169,12 @@ def test_a_value_comes_back_as_it_went_in(column, value):
     assert unpack(column, pack(column, ["x"] * 0 + [value], table), 0, table) == value
 
 
-def test_whole_numbers_come_back_as_ints():
+def test_whole_numbers_come_back_as_ints_as_far_as_floats_tell_them_apart():
     table = LabelTable()
-    array = pack(NUMBER, [7.0, 7.5], table)
+    array = pack(NUMBER, [7.0, 7.5, 2.0**53, -(2.0**53), 2.0**53 + 2, 1e300], table)
 
-    assert [type(unpack(NUMBER, array, row, table)) for row in (0, 1)] == [int, float]
+    kinds = [type(unpack(NUMBER, array, row, table)) for row in range(len(array))]
+    assert kinds == [int, float, int, int, float, float]
 
 
 def test_quantiles_need_no_interpolation():
