@@ -194,7 +194,7 @@ def label_likelihood(codes: NDArray[np.int32], probes: NDArray[np.int64]) -> Lik
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], wanted, side="left")
     ends = np.searchsorted(codes[order], wanted, side="right")
-    base = (ends - starts) / max(int(np.count_nonzero(there)), 1)
+    base = (ends - starts) / np.count_nonzero(there)
 
     def likelihood(weights: Scores) -> float:
         known = np.maximum(weights[:, there].sum(axis=1)[rows], 1e-12)

@@ -36,6 +36,9 @@ from tests import oracle
         ("effective_keys:2.5", "effective_keys:2.5"),
         (0.0912345678901, "0.0912345678901"),
         ("effective_keys:1234567", "effective_keys:1234567"),
+        ("effective_keys:1", "effective_keys:1"),
+        (0.001, "0.001"),
+        (1000, "1000"),
     ],
 )
 def test_spellings(given, spelled):
@@ -46,7 +49,8 @@ def test_spellings(given, spelled):
 @pytest.mark.parametrize(
     "given",
     [0, -1, True, "", "hot", "nan", "inf", math.nan, math.inf, 1e-9, None, [], "effective_keys:0",
-     "effective_keys:", "effective_keys:x", "effective_keys:nan", "effective_keys:inf"],
+     "effective_keys:", "effective_keys:x", "effective_keys:nan", "effective_keys:inf",
+     "effective_keys:0.99", "keys:5", 0.00099, 1000.1],
 )  # fmt: skip
 def test_refused_spellings(given):
     with pytest.raises(InvalidRequest) as refused:
@@ -124,6 +128,32 @@ def test_fit_finds_the_least_leave_one_out_error_of_numbers():
     best = loo_error(scores, values, tau)
     assert best <= loo_error(scores, values, tau * 1.6)
     assert best <= loo_error(scores, values, tau / 1.6)
+
+
+def fit_of_a_parabola(best: float, rise: float) -> float | None:
+    """Fit to values whose log likelihood is a parabola in log τ, ``rise`` nats above flat."""
+
+    def likelihood(weights):
+        ratio = weights[0, 1].astype(float) / weights[0, 2].astype(float)
+        tau = 0.1 / math.log(ratio)  # of two keys whose scores differ by 0.1
+        return -rise * (math.log(tau / best) / math.log(100 / best)) ** 2
+
+    return fit_temperature(np.array([[1.0, 0.1, 0.0]], np.float32), np.array([0]), [likelihood])
+
+
+@pytest.mark.parametrize("best", [0.012, 0.031, 0.0777, 0.1, 0.2, 0.5, 0.8])
+def test_the_best_temperature_is_found_between_those_that_are_tried(best):
+    assert fit_of_a_parabola(best, rise=30) == pytest.approx(best, rel=1e-3)
+
+
+@pytest.mark.parametrize("best", [1.0, 3.0])
+def test_where_the_flattest_temperature_that_is_tried_is_the_best_none_is_fitted(best):
+    assert fit_of_a_parabola(best, rise=30) is None
+
+
+def test_attention_must_foretell_values_better_than_their_mean_by_two_nats():
+    assert fit_of_a_parabola(0.1, rise=2.01) == pytest.approx(0.1, rel=1e-2)
+    assert fit_of_a_parabola(0.1, rise=1.99) is None
 
 
 def test_fit_of_labels_prefers_the_temperature_that_predicts_them():
@@ -278,6 +308,15 @@ def test_among_more_keys_than_are_probed_and_some_deleted_none_has_a_say_in_its_
     assert d.describe().temperature_source == "encoder"  # each key but itself says nothing of it
     d.update({str(a): [math.sin(math.radians(a)), math.cos(math.radians(a))] for a in angles[40:]})
     assert d.describe().temperature_source == "fitted"
+
+
+@pytest.mark.parametrize(("keys", "source"), [(49, "encoder"), (50, "fitted")])
+@pytest.mark.parametrize("gaps", [0, 30])
+def test_a_fit_takes_fifty_keys_with_a_value(keys, source, gaps):
+    angles = {str(a): math.sin(math.radians(a)) for a in np.linspace(0, 360, keys, endpoint=False)}
+    d = SoftDict(angles | {str(angle + 0.5): None for angle in range(gaps)}, encoder=Around())
+
+    assert d.describe().temperature_source == source
 
 
 def test_values_that_are_corrected_are_fitted_anew():
