@@ -336,6 +336,48 @@ def test_codes_tell_the_scores_of_their_own_rows(sketched, queries):
         assert true.mean() > np.percentile(others, 95)
 
 
+@pytest.mark.parametrize("taken", [2, TAKEN])
+@pytest.mark.parametrize("tau", [0.02, 0.1, 1.0, 50.0])
+def test_whatever_is_hoped_for_some_draws_go_everywhere(sketched, queries, tau, taken):
+    rows, sketch = sketched
+    for query in queries[:10]:
+        outlook = Outlook.of(
+            sketch, VectorBlock(rows), query, temperature=tau, taken=taken, coded=CODED
+        )
+        chances, draws = outlook.shares(300)
+
+        assert chances.sum() + draws.sum() == pytest.approx(300)
+        assert min(chances.sum(), draws.sum()) >= 0.149 * 300
+        assert (draws >= 0.099 * draws.sum() * outlook.sizes / N).all()
+        assert (draws <= outlook.sizes).all() and (chances <= 1).all()
+
+
+def test_what_cells_hold_below_the_bar_is_foretold_of_tight_and_of_loose_ones():
+    centres = np.random.default_rng(9).standard_normal((40, D))
+
+    def rows_of(count: int, seed: int) -> np.ndarray:
+        rng = np.random.default_rng(seed)
+        centre = rng.integers(0, 40, count)
+        spread = np.where(centre % 2, 1.5, 0.3)[:, np.newaxis]
+        rows = centres[centre] + spread * rng.standard_normal((count, D))
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+    rows, tau, ratios = rows_of(4000, 0), 0.05, []
+    order, sketch = build_sketch(rows)
+    rows, loose = rows[order], sketch.strays > 0.7
+    for query in rows_of(60, 1):
+        outlook = Outlook.of(sketch, VectorBlock(rows), query, temperature=tau, taken=64, coded=256)
+        exps = np.exp((rows.astype(float) @ query.astype(float) - outlook.bar) / tau)
+        exps[exps > 1] = 0
+        for power, foretold in ((1, outlook.means), (2, outlook.hopes**2)):
+            held = np.add.reduceat(exps**power, sketch.starts[:-1])
+            ratios.append([(outlook.sizes * foretold)[of].sum() / held[of].sum()
+                           for of in (loose, ~loose)])  # fmt: skip
+
+    assert 10 < loose.sum() < len(loose) - 10
+    assert np.median(np.reshape(ratios, (-1, 2, 2)), axis=0) == pytest.approx(1, abs=0.1)
+
+
 @pytest.mark.parametrize("tau", [0.03, 0.1, 0.3])
 def test_the_unevenness_is_foretold(sketched, queries, tau):
     rows, sketch = sketched
