@@ -9,6 +9,7 @@ import pytest
 
 from index import SoftDict
 from index.errors import InvalidRequest
+from index.wording import rounded, whole
 
 BY_HAND = {"méxico": 0.3, "alemania": 0.3, "inglaterra": 0.3, "perro": 0.1}
 
@@ -78,3 +79,31 @@ def test_vectors_that_differ_far_behind_differ():
 
     assert len(d.compare("a", temperature=1.0).differences) == 1
     assert d.compare("a", temperature=0.001).differences == ()
+
+
+def test_each_difference_is_a_sentence_with_its_figures():
+    d = SoftDict({"a": {"x": 1, "kind": "red"}, "b": {"x": 2, "kind": "red"}}, encoder="random")
+
+    held = d.compare("a", weights={"a": 0, "b": 2}, temperature=1.0)
+    share = next(match.weight for match in held.soft.matches if match.key == "a")
+    assert held.differences == (
+        f"x: the exact entry holds 1, attention blends {2 - share:.4g}.",
+        f"x: weights by hand give 2, attention {2 - share:.4g}.",
+        "kind: weights by hand give red, attention red.",
+        f"The two sets of weights differ by {share:.2f} of all attention.",
+    )
+    assert d.compare("c").differences == ("An exact lookup finds no key 'c' and answers nothing.",)
+    with pytest.raises(InvalidRequest, match="give at least one key a weight above zero"):
+        d.compare("a", weights={"a": 0, "b": 0})
+
+
+def test_a_vector_that_is_missing_differs_from_one_that_is_not():
+    d = SoftDict({"a": {"v": None}, "b": {"v": (1.0, 2.5)}}, encoder="random")
+
+    (said,) = d.compare("a").differences
+    assert said == "v: the exact entry holds nothing, attention blends [1, 2.5]."
+
+
+def test_of_a_vector_eight_components_are_said():
+    assert whole((1, 2.5, 3, 4, 5, 6, 7, 8)) == "[1, 2.5, 3, 4, 5, 6, 7, 8]"
+    assert rounded((1 / 3,) * 9) == "[" + "0.3333, " * 8 + "…]"
