@@ -331,6 +331,15 @@ def test_no_keys_or_no_queries_give_no_weights(shape: tuple[int, ...]) -> None:
     assert attention_weights(np.zeros(shape, np.float32)).shape == shape
 
 
+def test_a_temperature_that_is_left_out_is_one() -> None:
+    scores = [0.0, math.log(3)]
+    context, weights = attention([[1.0]], [[score] for score in scores], [[0.0], [4.0]])
+
+    np.testing.assert_allclose(attention_weights(scores), [0.25, 0.75])
+    np.testing.assert_allclose(weights, [[0.25, 0.75]])
+    np.testing.assert_allclose(context, [[3.0]])
+
+
 def test_a_temperature_per_query_applies_to_its_row() -> None:
     scores = np.array([[[0.9, 0.1], [0.9, 0.1]], [[0.2, 0.1], [0.3, 0.1]]])
     tau = np.array([0.1, 2.0])
