@@ -214,6 +214,20 @@ def test_many_changes_bring_a_new_sketch(home):
         agrees(d, model)
 
 
+@pytest.mark.parametrize(
+    ("new", "gone", "due"),
+    [(0, 0, False), (12, 0, False), (13, 0, True), (0, 75, False), (0, 76, True), (0, 101, False)],
+)
+def test_a_sketch_is_due_again_once_a_24th_is_new_or_a_quarter_gone(home, new, gone, due):
+    with SoftDict.open(home) as d:
+        d.stop()  # before it makes one
+        d.update({f"more {number}": 1.0 for number in range(new)})
+        for number in range(gone):
+            del d[f"key {number}"]
+
+        assert is_due(snapshot_of(d)) == due
+
+
 def test_writes_during_a_build_are_laid_on_top(home, monkeypatch):
     model = dict(SEEDS)
     reached, let_go = threading.Event(), threading.Event()
