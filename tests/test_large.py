@@ -18,6 +18,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from index import Catalog, LoadOptions, SoftDict, generation, open_encoder, rebu
 from index.errors import DiskFull, UnknownDataset
 from index.rebuilding import StackedRows, is_due
 from index.snapshot import Snapshot
+from index.store import Store
 from tests import oracle
 from tests.test_softdict_machine import Machine
 
@@ -382,6 +384,9 @@ FILES = [generation.VECTORS, generation.CODES, generation.ARRAYS, generation.TEX
 @pytest.mark.parametrize("fault", ["flipped", "cut", "missing"])
 def test_a_damaged_index_is_never_served_and_is_made_anew(home, name, fault):
     (folder,) = (home / "generations").iterdir()
+    with closing(Store(home, read_only=True)) as store:
+        (record,) = store.records()
+    assert generation.load(home, record) is not None
     path = folder / name
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -392,6 +397,7 @@ def test_a_damaged_index_is_never_served_and_is_made_anew(home, name, fault):
     else:
         path.unlink()
 
+    assert generation.load(home, record) is None
     with SoftDict.open(home) as d:
         agrees(d, SEEDS)
         d.settle()
