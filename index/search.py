@@ -360,7 +360,7 @@ def _joined(
     coverage = min(float((found.weights / counts).sum()), 1.0)
     off = sample.mass_error * np.exp(own_peak - float(state.peak[0])) / float(state.mass[0])
     error = (WIDER * _student(sample.freedom) * off + part.rounding / tau) * coverage
-    return replace(found, coverage=coverage, error=min(float(error), 1.0))
+    return replace(found, coverage=coverage, error=float(error))
 
 
 def _student(freedom: float) -> float:

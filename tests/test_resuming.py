@@ -322,6 +322,21 @@ def test_a_disk_that_is_nearly_full_ends_the_keeping_and_not_the_load(
         assert (report.loaded, kept_bytes(tmp_path)) == (len(keys), 0)
 
 
+def test_what_was_kept_makes_room_when_the_disk_fills_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = type(shutil.disk_usage(tmp_path))
+    kept = KeptVectors(tmp_path, "e:1", WIDTH)
+    kept.add(TEXTS[:CHUNK], ROWS[:CHUNK])
+    assert kept_bytes(tmp_path) > 0
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 10**9 - 1000, 1000))
+    for start in (CHUNK, 2 * CHUNK):
+        kept.add(TEXTS[start : start + CHUNK], ROWS[start : start + CHUNK])
+        assert list((tmp_path / FOLDER).iterdir()) == []
+    kept.close()
+
+
 def test_what_is_old_or_too_much_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,5 +87,8 @@ def test_every_response_is_hardened(client: CheckedClient, path: str) -> None:
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Referrer-Policy"] == "no-referrer"
     assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert headers["Cache-Control"] == (
+        "no-store" if path in ("/search?q=a", "/nowhere") else "no-cache"
+    )
     assert "Set-Cookie" not in headers
     assert not [name for name in dict(headers) if name.startswith("Access-Control")]
