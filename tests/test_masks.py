@@ -124,3 +124,18 @@ def test_an_entry_is_there_by_its_own_time_of_arrival():
         arrived = datetime.fromtimestamp(d.entry(f"key {number}").arrived, UTC)
         for moment in (arrived, arrived.isoformat()):
             assert f"key {number}" in {m.key for m in d.search("a", k=40, as_of=moment).matches}
+
+
+def test_columns_with_the_same_gaps_have_the_very_same_mask():
+    gap = {"w": 0, "x": None, "y": None, "z": 1}
+    d = SoftDict({"a": dict.fromkeys("wxyz", 1), "b": gap, "c": {**gap, "z": None}, "d": gap},
+                 encoder="random")  # fmt: skip
+    del d["d"]
+    snapshot = d._snapshot
+
+    w, x, y, z = snapshot.known
+    assert w is None and x is y
+    assert (x.tolist(), z.tolist()) == ([True, False, False, False], [True, True, False, True])
+    w, x, y, z = snapshot.having
+    assert w is snapshot.alive and x is y
+    assert (x.tolist(), z.tolist()) == ([True, False, False, False], [True, True, False, False])

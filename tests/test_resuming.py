@@ -256,6 +256,16 @@ def test_what_is_kept_is_found_under_its_own_encoder_alone(tmp_path: Path) -> No
     assert found(tmp_path, "e:2") == found(tmp_path, width=4) == {}
 
 
+def test_a_second_s_work_is_kept_however_few_texts_it_was(tmp_path: Path) -> None:
+    clock = [0.0]
+    kept = KeptVectors(tmp_path, "e:1", WIDTH, clock=lambda: clock[-1])
+    for place, (second, count) in enumerate([(0.0, 0), (0.9, 0), (1.0, 3), (1.9, 3), (2.0, 5)]):
+        clock.append(second)
+        kept.add(TEXTS[place : place + 1], ROWS[place : place + 1])
+        assert len(found(tmp_path)) == count
+    kept.close()
+
+
 def test_a_torn_file_gives_the_chunks_that_are_whole(tmp_path: Path) -> None:
     path = keep(tmp_path)
     content = path.read_bytes()
@@ -303,6 +313,7 @@ def test_a_load_goes_on_beside_a_file_that_is_no_such_thing(tmp_path: Path) -> N
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "stranger.rows").write_bytes(os.urandom(5000))
     (tmp_path / FOLDER / "folder.rows").mkdir()
+    os.utime(tmp_path / FOLDER / "folder.rows", (0, 0))  # old enough to be deleted
     keys = [f"key {number}" for number in range(2 * CHUNK)]
     with Catalog.open(tmp_path) as catalog:
         report = catalog.load("d", table(keys), CSV, encoder="random:15")
