@@ -712,6 +712,16 @@ def test_an_index_that_is_being_made_goes_with_its_dataset(tmp_path, monkeypatch
         assert list((tmp_path / "generations").iterdir()) == []
 
 
+def test_blocks_of_single_entries_are_few_and_each_at_least_twice_the_next():
+    d = SoftDict(encoder=ENCODER)
+    for number in range(103):
+        d[f"key {number}"] = 1.0
+
+    assert [len(block) for block in snapshot_of(d).blocks] == [64, 32, 4, 2, 1]
+    d["one more"] = 1.0  # no entry of the 64 or the 32 is copied for it
+    assert [len(block) for block in snapshot_of(d).blocks] == [64, 32, 8]
+
+
 def test_rows_stacked_from_blocks_are_those_of_the_entries_that_are_there():
     d = SoftDict(SEEDS, encoder=ENCODER)
     d.settle()
