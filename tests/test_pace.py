@@ -9,7 +9,7 @@ from index.encoders import EncoderWorker
 from index.encoders.teaching import RandomEncoder
 from index.encoders.worker import BATCH, BATCH_CHARACTERS
 from index.pace import Pace
-from service.printed import progress_line
+from service.printed import duration, progress_line
 
 
 class Told:
@@ -79,10 +79,20 @@ def test_a_load_that_goes_on_begins_with_what_is_done() -> None:
         (Progress("encoding", 9, 10, 0.25, 4.0), "encoding 9 of 10 · 0.2/s · 4 s left"),
         (Progress("encoding", 1, 9, 12.0, 9000.0), "encoding 1 of 9 · 12/s · 2 h 30 min left"),
         (Progress("encoding", 9, 9, 12.0, 0.0), "encoding 9 of 9 · 12/s"),
+        (Progress("encoding", 1, 9, 10.0), "encoding 1 of 9 · 10/s"),
     ],
 )
 def test_the_command_line_says_it_in_a_line(progress: Progress, line: str) -> None:
     assert progress_line(progress) == line
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.2, "1 s"), (59, "59 s"), (60, "1 min"), (61, "2 min"), (5340, "89 min"),
+     (5341, "1 h 30 min"), (10_800, "3 h 0 min")],
+)  # fmt: skip
+def test_a_time_is_rounded_up_in_the_unit_that_fits_it(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
 
 
 def test_batches_are_of_like_lengths_small_and_in_a_mixed_order() -> None:

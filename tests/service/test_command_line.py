@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from index import SoftDict
 from index.answers import Progress
 from service.cli import main
-from service.printed import ProgressLine
+from service.printed import ProgressLine, answer_lines
 from service.settings import Settings
 from tests.service.conftest import COUNTRIES
 from tests.service.running import PATIENCE, ROOT, Service, environment, wait_for_vectors
@@ -185,6 +186,13 @@ def test_what_is_printed_is_for_people(run: Run, table: str) -> None:
     assert compared.startswith("exact: nothing\n")
     assert run("compare", "méxico").stdout.startswith("exact: valor 7\n")
     assert "paises  4 entries  valor (number)" in run("datasets").stdout
+
+
+def test_a_long_key_is_cut_where_its_weight_would_be_pushed_out_of_the_line() -> None:
+    d = SoftDict({"a" * 40: 1, "b" * 41: 2, "c": 3}, encoder="random")
+
+    starts = {line[:42] for line in answer_lines(d.search("a", k=3))}
+    assert starts >= {"a" * 40 + "  ", "b" * 39 + "…  ", "c" + " " * 41}
 
 
 def test_stored_numbers_are_printed_whole_and_texts_cannot_move_the_cursor(
