@@ -105,6 +105,8 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         announce(_address(server, settings))
         server.run()  # returns on SystemExit, which _stop raises
     finally:
+        for number in (signal.SIGTERM, signal.SIGINT):  # once is enough: what ends, ends in peace
+            signal.signal(number, signal.SIG_IGN)
         log.info("stopping")
         state.close()
 

@@ -250,6 +250,23 @@ def test_a_signal_ends_the_service_while_a_load_runs(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_is_repeated_does_not_disturb_the_end(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with Service(tmp_path, SOFTDICT_ENCODER="random", SOFTDICT_BUNDLED="0") as service:
+        service.until("/readyz")
+        service.process.send_signal(number)
+        while "stopping" not in service.log and service.process.poll() is None:
+            time.sleep(0.001)
+        while service.process.poll() is None:  # as timeout(1), and people, do
+            service.process.send_signal(number)
+            time.sleep(0.001)
+
+        assert service.stop(number) == 0, service.log
+        assert "Traceback" not in service.log, service.log
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_service_while_a_load_is_answered_at_once(
     tmp_path: Path, number: signal.Signals
 ) -> None:
