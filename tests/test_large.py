@@ -495,20 +495,20 @@ def test_a_dataset_that_goes_while_it_is_first_read_is_not_there_in_part(
         large(catalog).settle()
     shutil.rmtree(tmp_path / "generations")
     with Catalog.open(tmp_path) as catalog:
-        d, stored = catalog["d"], SoftDict._stored
+        d, entries = catalog["d"], Store.entries
         named = {} if if_exists is None else {"if_exists": if_exists}
 
-        def interrupted(self, record, *, since):
-            entries = stored(self, record, since=since)
-            yield next(entries)
-            monkeypatch.setattr(SoftDict, "_stored", stored)
+        def interrupted(self, dataset, *, since):
+            batches = entries(self, dataset, size=1, since=since)
+            yield next(batches)
+            monkeypatch.setattr(Store, "entries", entries)
             gone = (catalog.delete, "d") if if_exists is None else (large, catalog)
             other = threading.Thread(target=partial(*gone, **named))
             other.start()
             other.join()
-            yield from entries
+            yield from batches
 
-        monkeypatch.setattr(SoftDict, "_stored", interrupted)
+        monkeypatch.setattr(Store, "entries", interrupted)
         with pytest.raises(UnknownDataset):
             len(d)
 

@@ -1,0 +1,26 @@
+"""Names: what may be one, and which stand twice."""
+
+from __future__ import annotations
+
+from index.naming import repeated_names
+
+
+class Looked(str):
+    """A name that counts how often it is looked at."""
+
+    looks = 0
+
+    def __hash__(self) -> int:
+        Looked.looks += 1
+        return str.__hash__(self)
+
+    def __eq__(self, other: object) -> bool:
+        Looked.looks += 1
+        return str.__eq__(self, other)
+
+
+def test_names_that_stand_twice_are_found_with_a_few_looks_at_each() -> None:
+    names = [Looked(number) for number in [*range(1000), 999, 3, 999]]
+
+    assert repeated_names(iter(names)) == ["3", "999"]
+    assert Looked.looks < 5 * len(names)  # a stranger may send many
