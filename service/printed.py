@@ -168,7 +168,7 @@ def blend_lines(blends: dict[str, Blend | None]) -> Iterator[str]:
             yield f"{name}: nothing"
         elif blend.type == "number":
             low, high = map(rounded, blend.interval)
-            yield f"{name}: {rounded(blend.mean)} (90 % between {low} and {high})"
+            yield f"{name}: {rounded(blend.mean)} (90 % of the weight between {low} and {high})"
         elif blend.type == "vector":
             yield f"{name}: {rounded(blend.mean)}"
         else:
