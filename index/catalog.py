@@ -20,11 +20,11 @@ from index.memory import check_fits
 from index.naming import check_name
 from index.pace import Report
 from index.snapshot import Snapshot
-from index.softdict import SoftDict, load_report
+from index.softdict import SoftDict
 from index.store import Store
 from index.temperature import Temperature
 from index.values import check_columns
-from index.writing import Changes, prepare
+from index.writing import Changes, load_report, prepare
 
 IfExists = Literal["error", "replace", "append"]
 

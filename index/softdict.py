@@ -7,7 +7,6 @@ snapshot of the moment and never wait.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -47,7 +46,6 @@ from index.encoders import Encoder, EncoderWorker, check_spec, open_encoder
 from index.errors import (
     EncoderMismatch,
     EncoderUnavailable,
-    Fault,
     InvalidRequest,
     NotEnoughMemory,
     UnknownDataset,
@@ -57,7 +55,6 @@ from index.fitting import due, fit_snapshot
 from index.loading import (
     LoadOptions,
     Table,
-    cast_value,
     check_key,
     infer_columns,
     read_table,
@@ -74,7 +71,7 @@ from index.store import Record, Store
 from index.temperature import Temperature
 from index.values import check_columns
 from index.vectors import VectorBlock, half_is_fast
-from index.writing import Changes, Row, prepare
+from index.writing import Changes, Row, by_column, cast_row, load_report, prepare, table_rows
 
 log = logging.getLogger("softdict")
 
@@ -416,13 +413,13 @@ class SoftDict(MutableMapping[str, Any]):
             expected=self.columns,
         ) as table:
             if dry_run:
-                for _ in _rows(table, self._ready_for(lambda: table.columns)):
+                for _ in table_rows(table, self._ready_for(lambda: table.columns)):
                     pass  # it is the casting that finds faults
                 return load_report(self.name, table)
             with self._writing:
                 snapshot = self._ready_for(lambda: table.columns)
                 self._check_fits(snapshot, table)
-                rows = _rows(table, snapshot)
+                rows = table_rows(table, snapshot)
                 changes = self._write(snapshot, rows, total=table.entries, progress=progress)
             return load_report(self.name, table, changes)
 
@@ -716,9 +713,9 @@ class SoftDict(MutableMapping[str, Any]):
             return 0
         with self._writing:
             snapshot = self._ready_for(
-                lambda: infer_columns(_by_column(value) for value in given.values())
+                lambda: infer_columns(by_column(value) for value in given.values())
             )
-            rows = [(key, _row(value, snapshot, key)) for key, value in given.items()]
+            rows = [(key, cast_row(value, snapshot, key)) for key, value in given.items()]
             return self._write(snapshot, rows, total=len(rows)).added
 
     def _ready_for(self, columns: Callable[[], Sequence[Column]]) -> Snapshot:
@@ -819,72 +816,3 @@ def _tell_written(progress: Report | None, done: int, total: int) -> None:
 def _half(record: Record) -> bool:
     """Tell whether the vectors of a dataset's sketch are to be held in 16 bits."""
     return record.precision == "half" and half_is_fast()
-
-
-def _rows(table: Table, snapshot: Snapshot) -> Iterator[Row]:
-    """Go through a table's rows, with its values in the columns that the snapshot has."""
-    names = [column.name for column in table.columns]
-    return ((key, _row(dict(zip(names, row, strict=True)), snapshot, key)) for key, row in table)
-
-
-def _row(value: object, snapshot: Snapshot, key: str) -> tuple[Value, ...]:
-    """Cast a key's value, bare or by column, to the columns' types."""
-    columns = snapshot.columns
-    names = [column.name for column in columns]
-    blended = [column.name for column in columns if not column.attribute]
-    if isinstance(value, Mapping):
-        given: Mapping[str, object] = value
-    elif len(blended) == 1:
-        given = {blended[0]: value}
-    elif value is None:
-        given = {}
-    else:
-        listed = ", ".join(names) or "none"
-        raise InvalidRequest(
-            Fault("values", f"write an object of column names and values; there are: {listed}")
-        )
-    faults = [
-        Fault(f"values.{name}", f"no such column; there are: {', '.join(names) or 'none'}")
-        for name in given
-        if name not in names
-    ]
-    if faults:
-        raise InvalidRequest(*faults)
-    held: Mapping[str, object] = {}
-    if any(column.attribute and column.name not in given for column in columns):
-        place = snapshot.find(key)
-        held = {} if place is None else snapshot.parted(place)[1]
-    return tuple(
-        cast_value(given.get(column.name, held.get(column.name)), column) for column in columns
-    )
-
-
-def _by_column(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {"value": value}
-
-
-def load_report(
-    dataset: str, table: Table, changes: Changes | None = None, *, created: bool = False
-) -> LoadReport:
-    """Say what a load of a table did, or, without changes, what it would do."""
-    names = [column.name for column in table.columns]
-    return LoadReport(
-        dataset=dataset,
-        format=table.format,
-        key_column=table.key_column,
-        columns=table.columns,
-        rows=table.rows,
-        loaded=0 if changes is None else table.entries,
-        duplicates=table.duplicates,
-        bad_rows=tuple((row.line, row.reason) for row in table.bad_rows),
-        bad_row_count=table.bad_row_count,
-        preview=tuple(
-            (key, dict(zip(names, values, strict=True)))
-            for key, values in itertools.islice(table, 5)
-        ),
-        dry_run=changes is None,
-        detected=table.detected,
-        embedded=0 if changes is None else changes.embedded,
-        reused=0 if changes is None else changes.reused,
-        created=created,
-    )

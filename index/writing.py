@@ -1,4 +1,4 @@
-"""From rows to blocks: what a write does before its transaction begins.
+"""From values to rows to blocks: what a write does before its transaction begins.
 
 Encoding takes nearly all of a write's time, so it is done first, with no lock on the
 store held; the transaction that follows is short.
@@ -7,17 +7,64 @@ store held; the transaction that follows is short.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from index.answers import Value
+from index.answers import LoadReport, Value
 from index.embedding import Embedding
 from index.encoders import EncoderWorker
+from index.errors import Fault, InvalidRequest
+from index.loading import Table, cast_value
 from index.pace import Pace, Report
 from index.snapshot import BLOCK, Block, Place, Snapshot
 from index.vectors import VectorBlock
 
 Row = tuple[str, tuple[Value, ...]]
+
+
+def table_rows(table: Table, snapshot: Snapshot) -> Iterator[Row]:
+    """Go through a table's rows, with its values in the columns that the snapshot has."""
+    names = [column.name for column in table.columns]
+    return (
+        (key, cast_row(dict(zip(names, row, strict=True)), snapshot, key)) for key, row in table
+    )
+
+
+def cast_row(value: object, snapshot: Snapshot, key: str) -> tuple[Value, ...]:
+    """Cast a key's value, bare or by column, to the columns' types."""
+    columns = snapshot.columns
+    names = [column.name for column in columns]
+    listed = ", ".join(names) or "none"
+    blended = [column.name for column in columns if not column.attribute]
+    if isinstance(value, Mapping):
+        given: Mapping[str, object] = value
+    elif len(blended) == 1:
+        given = {blended[0]: value}
+    elif value is None:
+        given = {}
+    else:
+        raise InvalidRequest(
+            Fault("values", f"write an object of column names and values; there are: {listed}")
+        )
+    faults = [
+        Fault(f"values.{name}", f"no such column; there are: {listed}")
+        for name in given
+        if name not in names
+    ]
+    if faults:
+        raise InvalidRequest(*faults)
+    held: Mapping[str, object] = {}
+    if any(column.attribute and column.name not in given for column in columns):
+        place = snapshot.find(key)
+        held = {} if place is None else snapshot.parted(place)[1]
+    return tuple(
+        cast_value(given.get(column.name, held.get(column.name)), column) for column in columns
+    )
+
+
+def by_column(value: object) -> Mapping[str, object]:
+    """Give a value by column, as the first entry of all brings it: a bare one makes one column."""
+    return value if isinstance(value, Mapping) else {"value": value}
 
 
 @dataclass
@@ -72,3 +119,30 @@ def _block(snapshot: Snapshot, rows: Sequence[Row], vectors: VectorBlock) -> Blo
     blank = [0] * len(rows)
     keys = [key for key, _ in rows]
     return snapshot.block(blank, keys, blank, vectors, [values for _, values in rows])
+
+
+def load_report(
+    dataset: str, table: Table, changes: Changes | None = None, *, created: bool = False
+) -> LoadReport:
+    """Say what a load of a table did, or, without changes, what it would do."""
+    names = [column.name for column in table.columns]
+    return LoadReport(
+        dataset=dataset,
+        format=table.format,
+        key_column=table.key_column,
+        columns=table.columns,
+        rows=table.rows,
+        loaded=0 if changes is None else table.entries,
+        duplicates=table.duplicates,
+        bad_rows=tuple((row.line, row.reason) for row in table.bad_rows),
+        bad_row_count=table.bad_row_count,
+        preview=tuple(
+            (key, dict(zip(names, values, strict=True)))
+            for key, values in itertools.islice(table, 5)
+        ),
+        dry_run=changes is None,
+        detected=table.detected,
+        embedded=0 if changes is None else changes.embedded,
+        reused=0 if changes is None else changes.reused,
+        created=created,
+    )
