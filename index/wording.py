@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from index.answers import Value
 
-SHOWN = 8  # components of a vector
+SHOWN, LONGEST_SHOWN = 8, 60  # components of a vector, characters of a text
 
 
 def whole(value: Value) -> str:
@@ -30,3 +30,8 @@ def _worded(value: Value, number: Callable[[float], str]) -> str:
         head = ", ".join(number(part) for part in value[:SHOWN])
         return f"[{head}{', …' if len(value) > SHOWN else ''}]"
     return "nothing" if value is None else value
+
+
+def shown(text: str) -> str:
+    """Quote a text for a message, its beginning if it is long."""
+    return repr(text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…")

@@ -6,7 +6,7 @@ in memory is one row, the keys while they are compared, and the rows of keys tha
 
     sources   a path, bytes or stream that can be opened again and again; encoding
     dialect   delimiter, quoting and header of a CSV file
-    readers   each format as rows of named cells with their lines
+    formats   each format as rows of named cells with their lines: ``csv_rows``, ``json_rows``…
     infer     what type a column has, and how its numbers are written
     cast      one cell to one typed value
     table     the passes, bad rows, keys that repeat

@@ -28,7 +28,7 @@ EXACT = 2**53  # the integers up to here are exact in a double
 MISSING_MARKS = frozenset(
     {"", "na", "n/a", "nan", "null", "none", "-", "<na>", "#n/a", "#n/d", "#nv"}
 )
-_LONGEST_NUMERAL = 64  # characters; anything longer is text
+LONGEST_NUMERAL = 64  # characters; anything longer is text
 
 _NUMERALS = {
     "point": re.compile(
@@ -114,7 +114,7 @@ def plain_numeral(spelled: str) -> str:
 def parse_number(spelled: str, column: Column, style: Style) -> float | int:
     """Read a numeral in the column's style: an int where it has neither fraction nor exponent."""
     spelled = plain_numeral(spelled)
-    if len(spelled) > _LONGEST_NUMERAL or not _NUMERALS[style].fullmatch(spelled):
+    if len(spelled) > LONGEST_NUMERAL or not _NUMERALS[style].fullmatch(spelled):
         raise WrongValue(column.name, f"{_shown(spelled)} is not a number")
     plain = spelled.replace(",", "") if style == "point" else spelled.replace(".", "")
     plain = plain.replace(",", ".")

@@ -25,11 +25,18 @@ from decimal import Decimal
 from numbers import Integral, Real
 
 from index.answers import Column, ColumnType
-from index.loading.cast import EXACT, MISSING_MARKS, Style, is_numbers, parse_vector, plain_numeral
+from index.loading.cast import (
+    EXACT,
+    LONGEST_NUMERAL,
+    MISSING_MARKS,
+    Style,
+    is_numbers,
+    parse_vector,
+    plain_numeral,
+)
 
 ENOUGH_SHARE, ENOUGH_CELLS = 0.95, 20
 MOST_CATEGORIES, LONGEST_CATEGORY = 1_000, 100
-_LONGEST_NUMERAL = 64  # characters
 _LONGEST_SIGNED = 8  # characters; an integer that is longer and has a + is a telephone number
 
 # The first alternative that fits names the cell; ``_either`` ones fit both styles.
@@ -76,7 +83,7 @@ class Profile:
         spelled = cell.strip()
         if not spelled:
             return "missing"
-        if len(spelled) <= _LONGEST_NUMERAL:
+        if len(spelled) <= LONGEST_NUMERAL:
             found = _SPELLINGS.fullmatch(plain_numeral(spelled))
             if found:
                 return _numeral(found)

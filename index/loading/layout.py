@@ -15,6 +15,7 @@ from index.loading.infer import Inference
 from index.loading.options import LoadOptions
 from index.loading.rows import KEYED, Reader
 from index.naming import is_column_name, repeated_names
+from index.wording import shown
 
 
 @dataclass(frozen=True)
@@ -185,8 +186,3 @@ def _attributes(
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(name for name in names if not name.startswith("\0")) or "none"
-
-
-def shown(text: str) -> str:
-    """Quote a text for a message, its beginning if it is long."""
-    return repr(text if len(text) <= 60 else f"{text[:59]}…")

@@ -22,11 +22,12 @@ from index.errors import BadRow, BadRows, InvalidKey, UnreadableSource, WrongVal
 from index.loading.cast import check_key
 from index.loading.formats import find_format, open_reader
 from index.loading.infer import Inference
-from index.loading.layout import lay_out, shown
+from index.loading.layout import lay_out
 from index.loading.merge import Last, Mean, Merge, Values
 from index.loading.options import LoadOptions
 from index.loading.rows import Row
 from index.loading.sources import Source
+from index.wording import shown
 
 BAD_ROWS_KEPT = 100
 MOST_COLUMNS = 1_000

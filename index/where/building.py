@@ -22,6 +22,7 @@ from index.where.conditions import (
     depth,
     join,
 )
+from index.wording import shown
 
 LONGEST = 10_000  # characters of a text
 DEEPEST = 32  # conditions inside one another
@@ -193,8 +194,3 @@ def _bounded(where: Where) -> Where:
 def too_deep(spot: Spot | None = None) -> Fault:
     """Say that conditions stand too deep inside one another."""
     return (spot or Spot()).fault(f"conditions stand more than {DEEPEST} deep inside one another")
-
-
-def shown(text: str) -> str:
-    """Quote a text for a message, its beginning if it is long."""
-    return repr(text if len(text) <= 60 else f"{text[:59]}…")

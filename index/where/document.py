@@ -8,8 +8,9 @@ from typing import Any
 
 from index.errors import InvalidRequest
 from index.naming import repeated_names
-from index.where.building import DEEPEST, Builder, Spot, shown, too_deep
+from index.where.building import DEEPEST, Builder, Spot, too_deep
 from index.where.conditions import Operator, Where
+from index.wording import shown
 
 OPERATORS: dict[str, Operator] = {"eq": "=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 SIGNS = (*OPERATORS, "ne", "in", "missing")

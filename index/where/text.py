@@ -12,8 +12,9 @@ from lark.exceptions import VisitError
 from lark.visitors import Transformer_NonRecursive
 
 from index.errors import InvalidRequest
-from index.where.building import Builder, Spot, shown
+from index.where.building import Builder, Spot
 from index.where.conditions import Operator, Where
+from index.wording import shown
 
 KEYWORDS = ("and", "or", "not", "in", "is", "missing")
 _END = r"(?![\w.\-])"  # a keyword is a whole word
