@@ -443,6 +443,12 @@ def test_an_integer_that_a_number_holds_can_be_asked_for_however_large():
             assert sorted(match.key for match in answer.matches) == list(keys)
 
 
+def test_zeros_before_a_number_change_nothing_however_many_there_are():
+    where = parse_where("price = " + "0" * 9_000 + "7", COLUMNS)
+
+    assert where == Compare("price", "=", 7.0)
+
+
 def test_faults_of_where_come_with_those_of_the_other_arguments():
     d = SoftDict({"a": 1}, encoder="random")
 

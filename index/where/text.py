@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, cast
 
@@ -108,7 +109,8 @@ class _Reader(Transformer_NonRecursive[Token, Any]):
         if token.type == "NUMBER":
             number = float(token)
             exact = token.lstrip("+-").isdigit() and math.isfinite(number)
-            return int(token) if exact else number, _at(token)
+            # By way of a decimal, for int() refuses 4,300 digits, though most of them be zeros.
+            return int(Decimal(token)) if exact else number, _at(token)
         if token.type == "STRING":
             return token[1:-1].replace(token[0] * 2, token[0]), _at(token)
         return str(token), _at(token)
