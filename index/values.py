@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from index.answers import Blend, Column, LabelBlend, NumberBlend, Value, VectorBlend
 from index.errors import Fault, InvalidRequest
-from index.naming import is_column_name, repeated_names
+from index.naming import LONGEST_COLUMN, is_column_name, repeated_names
+from index.wording import shown
 
 Array = NDArray[np.float64] | NDArray[np.int32]
 LARGEST = 1e150  # number: sums of the squares of millions of them are finite
@@ -78,8 +79,9 @@ def check_columns(columns: Sequence[Column]) -> None:
         elif not column.name.strip():
             faults.append(Fault("columns", "a column needs a name"))
         elif not is_column_name(column.name):
-            message = f"{column.name[:60]!r} cannot be the name of a column: write at most 200 "
-            faults.append(Fault("columns", message + "characters, and no line break among them"))
+            message = f"{shown(column.name)} cannot be the name of a column: write at most "
+            message += f"{LONGEST_COLUMN} characters, and no tab, line break or other control "
+            faults.append(Fault("columns", message + "character, nor half of a surrogate pair"))
         if column.type not in ("number", "vector", "category", "text"):
             faults.append(Fault(f"columns.{column.name}", "write number, vector, category or text"))
         if column.type == "vector" and not (column.width and column.width > 0):

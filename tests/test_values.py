@@ -140,6 +140,14 @@ def test_a_column_that_an_entry_brings_needs_a_name_too(name):
         SoftDict({"a": {name: 1, "size": 2}}, encoder="random")
 
 
+@pytest.mark.parametrize(
+    ("name", "at_fault"), [("a\tb", "no tab"), ("half \ud800", "surrogate"), ("a" * 201, "200")]
+)
+def test_what_a_name_of_a_column_may_not_hold_is_said(name, at_fault):
+    with pytest.raises(InvalidRequest, match=f"cannot be the name of a column: .*{at_fault}"):
+        SoftDict({"a": {name: 1, "size": 2}}, encoder="random")
+
+
 @pytest.mark.parametrize("column", [NUMBER, VECTOR, CATEGORY, TEXT])
 def test_no_value_anywhere_blends_to_nothing(column):
     assert blend(column, [None, None], [1, 1]) is None
