@@ -153,7 +153,8 @@ class _Watched:
         return line
 
     def has_bare_nul(self) -> bool:
-        return any("\0" in line for line in self.row) and "\0" in _QUOTED.sub("", "".join(self.row))
+        row = "".join(self.row)
+        return "\0" in row and "\0" in _QUOTED.sub("", row)
 
 
 def _count(number: int, noun: str) -> str:
