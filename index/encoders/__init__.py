@@ -28,7 +28,8 @@ BUILTIN: Final = Path(__file__).resolve().parents[2] / "data" / "encoder"
 NEEDED: Final = ("model.safetensors", "tokenizer.json", "softdict.json")  # on either path
 
 _open: dict[str, EncoderWorker] = {}  # models, which take seconds to open, stay open
-# One for each seed or circle that somebody names: they go with the dictionaries that have them.
+# One for each seed or circle that somebody names, so none stays: it is held by who uses it, and by
+# its thread until that has had nothing to do for a while. Another is made in no time.
 _teaching: WeakValueDictionary[str, EncoderWorker] = WeakValueDictionary()
 _opening = threading.Lock()
 
