@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index import generation
-from index.errors import DiskFull
+from index.errors import DiskFull, StoreCorrupt
 from index.snapshot import BLOCK, Place, Snapshot
 from index.store import Record, Store, StoredEntry
 from index.vectors import VectorBlock
@@ -26,7 +26,8 @@ def read_entries(store: Store, record: Record, *, half: bool) -> Snapshot:
     if kept is None or (kept[1].rounding and not half):
         if home is not None and not store.read_only:
             generation.drop(home, record.id)  # it could seem to fit later on
-            with suppress(DiskFull):  # it is only tidying: the entries can be read without it
+            # It is only tidying: the entries can be read without it.
+            with suppress(DiskFull, StoreCorrupt):
                 store.forget_deletions(record.id, until=record.version)
         return read_all(store, record)
     version, snapshot = kept

@@ -469,6 +469,18 @@ def test_a_write_to_a_database_that_was_removed_is_not_acknowledged(tmp_path):
         assert dict(catalog["d"]) == {"a": 1, "b": 2}
 
 
+def test_what_a_database_that_was_removed_held_can_be_read_for_the_first_time(tmp_path):
+    with Catalog.open(tmp_path) as catalog:
+        d = catalog.create("d", encoder="random")
+        d.update({"a": 1, "b": 2})
+        del d["a"]
+    with Catalog.open(tmp_path) as catalog:
+        (tmp_path / "softdict.db").rename(tmp_path / "elsewhere")
+
+        assert b"".join(catalog["d"].export("csv")) == b"key,value\r\nb,2\r\n"
+        (tmp_path / "elsewhere").rename(tmp_path / "softdict.db")
+
+
 def test_datasets_of_one_folder(tmp_path):
     with Catalog.open(tmp_path) as catalog:
         catalog.load("uno", b"clave,valor\na,1\nb,2\n", OPTIONS, encoder="random")
