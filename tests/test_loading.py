@@ -214,6 +214,13 @@ def test_json_is_read_whatever_its_name(content: str, filename: str) -> None:
     assert load(content, filename) == [("a", (1,)), ("b", (2,))]
 
 
+@pytest.mark.parametrize("filename", ["x.csv", "x.tsv", "x.json"])
+def test_json_on_one_line_is_read_whatever_its_name_and_length(filename: str) -> None:
+    entries = [{"k": f"key {number}", "v": number} for number in range(5000)]
+
+    assert load(json.dumps(entries), filename) == [(e["k"], (e["v"],)) for e in entries]
+
+
 def test_a_document_named_json_lines_is_read_and_what_only_begins_like_json_is_text() -> None:
     assert load('{\n "a": 1,\n "b": 2\n}', "x.jsonl") == [("a", (1,)), ("b", (2,))]
     assert load("[a],1\n{b},2\n", "x.csv") == [("[a]", (1,)), ("{b}", (2,))]

@@ -81,7 +81,8 @@ def find_format(source: Source, filename: str | None) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines[0] in (b"[", b"{"):  # a document on several lines
         return "json"
-    if named == "jsonl" or (named in ("csv", "tsv") and not _is_json(lines[0])):
+    long = len(lines) == 1 and len(head) == HEAD  # no table has such a line
+    if named == "jsonl" or (named in ("csv", "tsv") and not long and not _is_json(lines[0])):
         return named
     several = len(lines) > 1 and lines[1][:1] in (b"[", b"{")
     return "jsonl" if several and _is_json(lines[0]) else "json"
