@@ -168,7 +168,8 @@ def blend_lines(blends: dict[str, Blend | None]) -> Iterator[str]:
             yield f"{name}: nothing"
         elif blend.type == "number":
             low, high = map(rounded, blend.interval)
-            yield f"{name}: {rounded(blend.mean)} (90 % of the weight between {low} and {high})"
+            lies = f"at {low}" if low == high else f"between {low} and {high}"
+            yield f"{name}: {rounded(blend.mean)} (90 % of the weight {lies})"
         elif blend.type == "vector":
             yield f"{name}: {rounded(blend.mean)}"
         else:

@@ -180,7 +180,7 @@ def test_what_is_printed_is_for_people(run: Run, table: str) -> None:
     compared = run("compare", "país").stdout
 
     assert "paises: loaded 4 entries (csv)" in loaded.stdout
-    assert "valor: 5 (90 % of the weight between 5 and 5)" in found
+    assert "valor: 5 (90 % of the weight at 5)" in found
     assert "perro       100.0%  " + "█" * 30 in found
     assert "effective keys of 4" in found
     assert compared.startswith("exact: nothing\n")
@@ -204,7 +204,7 @@ def test_stored_numbers_are_printed_whole_and_texts_cannot_move_the_cursor(
     found = run("search", "casa", "--temperature", "0.001").stdout
 
     assert "  casa: 1234567.89, a\\x1b[2J\\nb\n" in loaded.stdout
-    assert "precio: 1234568 (90 % of the weight between 1234568 and 1234568)\n" in found
+    assert "precio: 1234568 (90 % of the weight at 1234568)\n" in found
     assert "  1234567.89, a\\x1b[2J\\nb\n" in found
     assert [len(line) < 120 for line in found.splitlines()] == [True] * 5
     assert "x" * 39 + "…" in found
