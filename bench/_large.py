@@ -125,15 +125,12 @@ def snapshot_of(real: RealKeys, order: np.ndarray, sketch: Sketch | None) -> Sna
     tables = [LabelTable() for _ in COLUMNS]
     label = pack(COLUMNS[0], real.label.tolist(), tables[0])
     columns: list[Array] = [label, real.length, real.latitude, real.longitude, real.globe]
-    keys = tuple(real.keys[row] for row in order)
-    block = Block(
+    block = Block.of(
         ids=order.astype(np.int64),
-        keys=keys,
+        keys=tuple(real.keys[row] for row in order),
         arrived=order.astype(float),
         vectors=VectorBlock(real.vectors[order]),
         columns=tuple(column[order] for column in columns),
-        alive=np.ones(len(keys), bool),
-        rows={key: row for row, key in enumerate(keys)},
         sketch=sketch,
     )
     return Snapshot(COLUMNS, tables, [block])

@@ -34,7 +34,6 @@ def cast_row(value: object, snapshot: Snapshot, key: str) -> tuple[Value, ...]:
     """Cast a key's value, bare or by column, to the columns' types."""
     columns = snapshot.columns
     names = [column.name for column in columns]
-    listed = ", ".join(names) or "none"
     blended = [column.name for column in columns if not column.attribute]
     if isinstance(value, Mapping):
         given: Mapping[str, object] = value
@@ -43,11 +42,10 @@ def cast_row(value: object, snapshot: Snapshot, key: str) -> tuple[Value, ...]:
     elif value is None:
         given = {}
     else:
-        raise InvalidRequest(
-            Fault("values", f"write an object of column names and values; there are: {listed}")
-        )
+        message = f"write an object of column names and values; {_there_are(names)}"
+        raise InvalidRequest(Fault("values", message))
     faults = [
-        Fault(f"values.{name}", f"no such column; there are: {listed}")
+        Fault(f"values.{name}", f"no such column; {_there_are(names)}")
         for name in given
         if name not in names
     ]
@@ -60,6 +58,10 @@ def cast_row(value: object, snapshot: Snapshot, key: str) -> tuple[Value, ...]:
     return tuple(
         cast_value(given.get(column.name, held.get(column.name)), column) for column in columns
     )
+
+
+def _there_are(names: Sequence[str]) -> str:
+    return f"there are: {', '.join(names) or 'none'}"
 
 
 def by_column(value: object) -> Mapping[str, object]:

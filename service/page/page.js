@@ -162,7 +162,7 @@ async function whenReady(path, options) {
   }
 }
 
-function say(make, bad = false) {
+function say(make = () => [], bad = false) {
   saying = make;
   $("status").className = bad ? "status bad" : "status";
   $("status").replaceChildren(...make());
@@ -195,14 +195,14 @@ async function ask() {
   const mine = (asking = new AbortController());
   const question = asked();
   record(question);
-  say(() => []);
+  say();
   const slow = setTimeout(() => say(() => [t("asking")]), 1000);
   $("result").classList.add("waiting");
   for (const name of CHECKED) $(name).removeAttribute("aria-invalid");
   try {
     const found = await whenReady(`/compare?${new URLSearchParams({ ...question, k: SHOWN })}`, { signal: mine.signal });
     last = { ...found, question };
-    say(() => []);
+    say();
     draw();
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -436,7 +436,7 @@ async function chooseDataset() {
   const own = !["", ...offered].includes($("q").value); // a question that a person typed is not replaced
   asking?.abort();
   forget();
-  say(() => []);
+  say();
   $("where").value = ""; // it named the columns of another
   try {
     const words = await examples();
@@ -548,7 +548,7 @@ async function start() {
   drawTemperature(0);
   try {
     await whenReady("/readyz");
-    say(() => []);
+    say();
     const wanted = here.get("dataset");
     const names = await listDatasets(wanted);
     if (!names.length) return say(() => [t("empty")]);

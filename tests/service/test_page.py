@@ -23,6 +23,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service as Driver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from tests.service.running import PATIENCE, ROOT, Service
@@ -114,6 +115,13 @@ def ask(browser: Chrome, question: str) -> dict[str, float]:
     field.send_keys(question, Keys.ENTER)
     until(browser, lambda: f"“{question}”" in text(browser, "#reason"))
     return weights(browser)
+
+
+def chosen(browser: Chrome, table: Path) -> WebElement:
+    """Choose a file in the form for a table, and give the button that loads it."""
+    browser.find_element(By.ID, "own").click()
+    browser.find_element(By.ID, "file").send_keys(str(table))
+    return browser.find_element(By.CSS_SELECTOR, "#upload .main")
 
 
 def text(browser: Chrome, selector: str) -> str:
@@ -230,10 +238,9 @@ def test_a_table_of_one_s_own_is_loaded_and_markup_in_it_stays_text(
     key = "<img src=x onerror=alert(1)><b>bold</b>"
     table = tmp_path / "mine & yours.csv"
     table.write_text(f'key,value\n"{key}",<i>first</i>\nother,second\n', "utf-8")
-    browser.find_element(By.ID, "own").click()
-    browser.find_element(By.ID, "file").send_keys(str(table))
+    load = chosen(browser, table)
     assert browser.find_element(By.ID, "name").get_property("value") == "mine-yours"
-    browser.find_element(By.CSS_SELECTOR, "#upload .main").click()
+    load.click()
 
     until(browser, lambda: "Entries loaded: 2." in text(browser, "#loading"))
     until(browser, lambda: key in weights(browser))
@@ -246,11 +253,10 @@ def test_a_table_is_loaded_with_a_column_of_keys_and_attributes_of_one_s_choice(
 ) -> None:
     table = tmp_path / "shop.csv"
     table.write_text("price,thing,aisle\n1,apple,fresh\n2,soap,cleaning\n", "utf-8")
-    browser.find_element(By.ID, "own").click()
-    browser.find_element(By.ID, "file").send_keys(str(table))
+    load = chosen(browser, table)
     browser.find_element(By.ID, "key").send_keys("thing")
     browser.find_element(By.ID, "attributes").send_keys("aisle")
-    browser.find_element(By.CSS_SELECTOR, "#upload .main").click()
+    load.click()
 
     until(browser, lambda: "Entries loaded: 2." in text(browser, "#loading"))
     columns = bundled.get("/datasets/shop").json["columns"]
@@ -265,9 +271,7 @@ def test_a_long_load_shows_its_progress_and_can_be_cancelled(
 ) -> None:
     table = tmp_path / "long.csv"
     table.write_text("key,value\n" + "".join(f"row number {i},{i}\n" for i in range(40_000)))
-    browser.find_element(By.ID, "own").click()
-    browser.find_element(By.ID, "file").send_keys(str(table))
-    browser.find_element(By.CSS_SELECTOR, "#upload .main").click()
+    chosen(browser, table).click()
 
     until(browser, lambda: "Encoding" in text(browser, "#loading"))
     until(browser, lambda: PACE.search(text(browser, "#loading")))
@@ -548,9 +552,7 @@ def test_a_table_is_said_as_it_was_read_and_can_be_loaded_again(
 ) -> None:
     table = tmp_path / "tarifa.csv"
     table.write_text("precio,artículo\n1,pan\n2,sal\n", "utf-8")
-    browser.find_element(By.ID, "own").click()
-    browser.find_element(By.ID, "file").send_keys(str(table))
-    load = browser.find_element(By.CSS_SELECTOR, "#upload .main")
+    load = chosen(browser, table)
     load.click()
     said = "Entries loaded: 2. Column of keys: artículo. Others: precio (numbers)."
     until(browser, lambda: text(browser, "#loading") == said)
@@ -586,16 +588,15 @@ def test_a_load_is_asked_after_until_it_is_known_what_became_of_it(
         first.until("/readyz")
         started_browser.get(first.origin + "/?lang=en")
         until(started_browser, lambda: weights(started_browser))
-        started_browser.find_element(By.ID, "own").click()
-        started_browser.find_element(By.ID, "file").send_keys(str(table))
-        started_browser.find_element(By.CSS_SELECTOR, "#upload .main").click()
+        load = chosen(started_browser, table)
+        load.click()
         loading("Encoding")
         live = started_browser.find_element(By.ID, "loading").get_attribute("aria-live")
         first.stop(signal.SIGKILL)
         loading("The service does not answer.")
     with Service(tmp_path / "store", SOFTDICT_PORT=port):
         loading("Load the table again")
-        assert started_browser.find_element(By.CSS_SELECTOR, "#upload .main").is_enabled()
+        assert load.is_enabled()
         started_browser.get("about:blank")
 
     assert live == "off", "a screen reader is not told every figure of it"
