@@ -34,7 +34,7 @@ import numpy as np
 from bench import _large
 from bench._large import SHOWN, TIE, percentiles
 from bench.scale import seconds
-from index.answering import blend_attention
+from index.blending import blend_attention
 from index.search import TOLERANCE, Attention, attend_keys
 from index.snapshot import Snapshot
 

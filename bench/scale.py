@@ -38,8 +38,8 @@ import numpy as np
 
 from bench import _large
 from bench._large import SHOWN, TIE, Truth, percentiles
-from index.answering import blend_attention
 from index.answers import Blend
+from index.blending import blend_attention
 from index.search import TOLERANCE, Attention, attend_keys
 from index.snapshot import Snapshot
 

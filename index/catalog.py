@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from index import generation
-from index.answering import new_settings
 from index.answers import Column, Description, LoadReport, Precision
 from index.embedding import Embedding
 from index.encoders import check_spec, open_encoder
@@ -19,6 +18,7 @@ from index.loading import LoadOptions, Table, read_table
 from index.memory import check_fits
 from index.naming import check_name
 from index.pace import Report
+from index.settings import new_settings
 from index.snapshot import Snapshot
 from index.softdict import SoftDict
 from index.store import Store

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from numbers import Real
 
-from index.answering import blend_all, weights_of
 from index.answers import Answer, Comparison, ExactAnswer, ManualAnswer, Value
+from index.blending import blend_all, weights_of
 from index.errors import Fault, InvalidRequest
 from index.snapshot import Snapshot
 from index.values import LARGEST

@@ -17,16 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from index import generation
-from index.answering import (
-    answer_exactly,
-    answer_softly,
-    attended_weights,
-    new_settings,
-    parse_question,
-    parse_settings,
-    standing_temperature,
-    standing_tolerance,
-)
+from index.answering import answer_exactly, answer_naming, answer_softly, parse_question
 from index.answers import (
     Answer,
     Column,
@@ -65,6 +56,12 @@ from index.naming import LONGEST_KEY, check_name
 from index.pace import Pace, Report
 from index.reading import read_all, read_entries
 from index.rebuilding import Rebuilder, is_due, laid_on, sketched
+from index.settings import (
+    new_settings,
+    parse_settings,
+    standing_temperature,
+    standing_tolerance,
+)
 from index.sketch import Cancelled
 from index.snapshot import Place, Snapshot
 from index.store import Record, Store
@@ -545,9 +542,8 @@ class SoftDict(MutableMapping[str, Any]):
         )
         manual = None if weights is None else blend_by_hand(self.name, snapshot, weights)
         encoder = self._encoder_of(record)
-        (soft,) = answer_softly(question, record, snapshot, encoder)
+        soft, named = answer_naming(question, record, snapshot, encoder, weights or ())
         (exactly,) = answer_exactly(question, record, snapshot)
-        named = attended_weights(question, record, snapshot, encoder, weights) if weights else {}
         return compared(soft, exactly, manual, named)
 
     # Settings

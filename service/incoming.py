@@ -23,12 +23,12 @@ from pydantic import (
     model_validator,
 )
 
-from index.answering import parse_tolerance
 from index.answers import Precision
 from index.encoders import check_spec
 from index.loading import LoadOptions
 from index.masks import parse_as_of
 from index.naming import check_name
+from index.settings import parse_tolerance
 from index.temperature import parse_temperature
 from index.where import parse_where
 

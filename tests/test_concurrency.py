@@ -134,8 +134,15 @@ def finds_itself(d: SoftDict, key: str) -> bool:
     return best.key == key and best.score == pytest.approx(1, abs=1e-5)
 
 
-@pytest.mark.parametrize("step", ["parse_question", "answer_softly"])
-@pytest.mark.parametrize("ask", ["search", "compare"])
+@pytest.mark.parametrize(
+    ("ask", "step"),
+    [
+        ("search", "parse_question"),
+        ("search", "answer_softly"),
+        ("compare", "parse_question"),
+        ("compare", "answer_naming"),
+    ],
+)
 def test_a_question_keeps_the_encoder_it_began_with(
     monkeypatch: pytest.MonkeyPatch, step: str, ask: str
 ) -> None:

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from index import Catalog, SoftDict
-from index.answering import answer_softly, parse_question, parse_tolerance
+from index.answering import answer_softly, parse_question
 from index.answers import Answer, Column, NumberBlend, VectorBlend
 from index.encoders import open_encoder
 from index.errors import InvalidRequest
 from index.search import TOLERANCE, attend_keys
+from index.settings import parse_tolerance
 from index.sketch import build_sketch
 from index.snapshot import Snapshot
 from index.store import Store

@@ -1,0 +1,131 @@
+"""Blending the columns of a snapshot by the weights that a question gave its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.answers import Blend
+from index.attention import attention_weights
+from index.search import NORMAL, Attention, Rows, attend_keys
+from index.snapshot import Place, Snapshot
+from index.values import blend_column
+
+Weights = NDArray[np.floating[Any]]
+
+# Above so many times the tolerance, a blend's foreseen error sends its keys to be searched alone.
+# It may exceed 1: on real keys a blend is off by only .6 of what is foreseen.
+SCARCE = 1.5
+ALONE = 1.15  # times the tolerance, for the same reason, for keys that are searched alone
+FAINT = 1e-6  # of the weight: with less on the keys that have a value, float32 may round it away
+FEWEST_DRAWN = 30  # keys with a value: with fewer, the sample may have missed those that weigh
+SEEN = 4.0  # times SCARCE: beyond, the first look does not show where keys with a value are
+
+
+def blend_attention(
+    snapshot: Snapshot,
+    query: Rows,
+    attention: Attention,
+    *,
+    allowed: NDArray[np.bool_],
+    tolerance: float,
+) -> dict[str, Blend | None]:
+    """Blend every column of values under what a (d,) query pays attention to.
+
+    A blend is over the keys that have a value. Where few of those that weigh have one, a sample
+    of all keys tells little of them. So they are attended to alone: among themselves their
+    weights stay in proportion, whatever else there is.
+    """
+    if attention.counts is None:
+        blends = blend_all(snapshot, attention.weights, attention.rows)
+        return blends | _faint_blends(snapshot, attention, blends)
+    limit = SCARCE * tolerance / NORMAL
+    plenty: list[int] = []  # columns, by number
+    alike: dict[int, tuple[NDArray[np.bool_], list[int]]] = {}  # those with one mask of gaps
+    for number, known in enumerate(snapshot.known):
+        if known is None:
+            plenty.append(number)
+        elif not snapshot.columns[number].attribute:
+            alike.setdefault(id(known), (known, []))[1].append(number)
+    blends = {}
+    for known, numbers in alike.values():
+        there = known[attention.rows]
+        unevenness = attention.unevenness(there)
+        drawn = np.count_nonzero(attention.counts[there] > 1)
+        if unevenness <= limit and drawn >= FEWEST_DRAWN:
+            plenty += numbers
+            continue
+        (found,) = attend_keys(
+            snapshot,
+            query[np.newaxis],
+            temperature=attention.temperature,
+            allowed=snapshot.having[numbers[0]] if allowed is snapshot.alive else allowed & known,
+            k=1,
+            tolerance=ALONE * tolerance,
+            seen=attention.outlook if unevenness < SEEN * limit else None,
+        )
+        share = float(attention.weights[there].sum())
+        for name, blend in blend_all(snapshot, found.weights, found.rows, numbers=numbers).items():
+            blends[name] = None if blend is None else replace(blend, known=share)
+    blends |= blend_all(snapshot, attention.weights, attention.rows, numbers=plenty)
+    return {column.name: blends[column.name] for column in snapshot.columns if not column.attribute}
+
+
+def _faint_blends(
+    snapshot: Snapshot, attention: Attention, blends: Mapping[str, Blend | None]
+) -> dict[str, Blend | None]:
+    """Blend anew the columns in which next to no weight has a value, by the weights among those."""
+    anew: dict[str, Blend | None] = {}
+    for number, column in enumerate(snapshot.columns):
+        known = snapshot.known[number]
+        if known is None or column.attribute:
+            continue
+        blend = blends[column.name]
+        share = 0.0 if blend is None else blend.known
+        if share >= FAINT:
+            continue
+        there = known if attention.rows is None else known[attention.rows]
+        if attention.allowed is not None:
+            there = there & attention.allowed
+        weights = attention_weights(
+            attention.scores, temperature=attention.temperature, allowed=there
+        )
+        found = blend_all(snapshot, weights, attention.rows, numbers=[number])[column.name]
+        anew[column.name] = found and replace(found, known=share)
+    return anew
+
+
+def blend_all(
+    snapshot: Snapshot,
+    weights: Weights,
+    rows: NDArray[np.int64] | None = None,
+    *,
+    numbers: Sequence[int] | None = None,
+) -> dict[str, Blend | None]:
+    """Blend every column of values, or those of some numbers, under weights of rows, or of all."""
+    columns = range(len(snapshot.columns)) if numbers is None else numbers
+    wanted = [number for number in columns if not snapshot.columns[number].attribute]
+    if rows is None:
+        arrays = [snapshot.arrays[number] for number in wanted]
+    else:
+        arrays = snapshot.values_at(rows, wanted)
+    orders = snapshot.orders if rows is None else {}
+    weights = weights.astype(np.float64, copy=False)  # once for all columns
+    blends = {}
+    for number, array in zip(wanted, arrays, strict=True):
+        column, table = snapshot.columns[number], snapshot.labels[number]
+        order = orders.get(column.name)
+        blends[column.name] = blend_column(column, array, weights, table, order=order)
+    return blends
+
+
+def weights_of(snapshot: Snapshot, given: Mapping[Place, float]) -> NDArray[np.float64]:
+    """Lay the weights of some entries out over all rows."""
+    weights = np.zeros(snapshot.rows)
+    for place, weight in given.items():
+        weights[snapshot.row(place)] = weight
+    return weights

@@ -1,0 +1,90 @@
+"""A dataset's settings, and what each stands for where a question does not say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from index.answers import Precision
+from index.attention import sqrt_d
+from index.errors import Fault, InvalidRequest
+from index.search import TOLERANCE
+from index.store import Record
+from index.temperature import parse_temperature
+
+
+def new_settings(temperature: object, tolerance: object, precision: object) -> dict[str, Any]:
+    """Read all settings of a new dataset, as ``parse_settings`` does."""
+    return parse_settings(
+        {"temperature": temperature, "tolerance": tolerance, "precision": precision}
+    )
+
+
+def parse_settings(given: Mapping[str, object]) -> dict[str, Any]:
+    """Read a dataset's settings by name, as the store keeps them; a tolerance of None too.
+
+    Raises
+    ------
+    InvalidRequest
+        With every fault of them at once.
+    """
+    parsed: dict[str, Any] = {}
+    faults: list[Fault] = []
+    for name, value in given.items():
+        try:
+            if name == "temperature":
+                parsed[name] = str(parse_temperature(value))
+            elif name == "tolerance":
+                parsed[name] = None if value is None else parse_tolerance(value)
+            elif name == "precision":
+                parsed[name] = _parse_precision(value)
+            else:
+                message = "no such setting; there are: temperature, tolerance, precision"
+                faults.append(Fault(name, message))
+        except InvalidRequest as fault:
+            faults.extend(fault.faults)
+    if faults:
+        raise InvalidRequest(*faults)
+    return parsed
+
+
+def parse_tolerance(value: object) -> float:
+    """Read a wanted total variation error: a number from 0 (exact) to below 1.
+
+    Raises
+    ------
+    InvalidRequest
+        If it is anything else.
+    """
+    try:
+        number = float(value) if isinstance(value, int | float | str) else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    if isinstance(value, bool) or not 0 <= number < 1:
+        message = "write a number from 0 (every key is scored) to below 1, such as 0.03"
+        raise InvalidRequest(Fault("tolerance", message))
+    return number
+
+
+def _parse_precision(value: object) -> object:
+    if value not in get_args(Precision):
+        raise InvalidRequest(Fault("precision", "write full or half"))
+    return value
+
+
+def standing_tolerance(record: Record) -> float:
+    """Say what error a dataset's questions may be answered with, where they do not say."""
+    return TOLERANCE if record.tolerance is None else record.tolerance
+
+
+def standing_temperature(record: Record) -> tuple[float | None, str]:
+    """Say which τ a dataset's setting stands for, where neither query nor encoder is needed."""
+    setting = parse_temperature(record.temperature)
+    if setting.kind == "number":
+        return setting.amount, "setting"
+    if setting.kind == "auto":
+        return record.fitted, "encoder" if record.fitted is None else "fitted"
+    if setting.kind == "sqrt_d" and record.dimension:
+        return sqrt_d(record.dimension), "sqrt_d"
+    return None, setting.kind
