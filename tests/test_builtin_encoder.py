@@ -65,6 +65,20 @@ STUCK = {  # a text with symbols stuck to its words, and its pieces
     "🐕🐈": ["[UNK]"],
     "perro 🐕": ["perro", "[UNK]"],
 }
+MARKED = {  # a text with marks, and its pieces: a mark is kept where there is a piece with it
+    "Ionuț": ["ion", "##ut"],
+    "Bărăbanţ": ["b", "##ă", "##r", "##ă", "##bant"],
+    "Nguyễn": ["ng", "##uy", "##ên"],
+    "İstanbul": ["istanbul"],
+    "İZMİR": ["iz", "##mir"],
+    "Αθήνα": ["α", "##θ", "##η", "##ν", "##α"],
+    "Київ": ["к", "##и", "##і", "##в"],
+    "q\u0301": ["q"],
+    "Łódź": ["ł", "##ód", "##ź"],
+    "n\u0303andú": ["ñ", "##and", "##ú"],
+    "año": ["año"],
+    "mañana\ufe0f": ["mañana"],
+}
 KEYS = {"méxico": 7, "alemania": 10, "inglaterra": 8, "perro": 5}
 
 
@@ -111,12 +125,13 @@ def test_the_folder_stays_under_80_mb() -> None:
 def test_fast_path_agrees_with_sentence_transformers(encoder: BuiltinEncoder) -> None:
     transformers = pytest.importorskip("sentence_transformers")
     model = transformers.SentenceTransformer(str(FOLDER), device="cpu").float()
-    texts = TEXTS + [f"{a}, {b}" for a in WORDS[:30] for b in WORDS[60:]] + list(STUCK)
+    texts = TEXTS + [f"{a}, {b}" for a in WORDS[:30] for b in WORDS[60:]]
+    texts += [*STUCK, *MARKED]
 
     expected = model.encode(texts, show_progress_bar=False)
     cosines = (encoder.encode(texts) * expected).sum(1)
 
-    for text in texts[:100] + list(STUCK):
+    for text in [*texts[:100], *STUCK, *MARKED]:
         assert model.tokenizer.tokenize(text) == encoder.tokens(text)
 
     assert len(texts) >= 1000
@@ -159,6 +174,26 @@ def test_accents_are_kept_and_composed(encoder: BuiltinEncoder) -> None:
     assert encoder.tokens("an\u0303o") == ["año"]  # n and a combining tilde
     año, ano = encoder.encode(["año", "ano"])
     assert año @ ano < 0.95
+
+
+@pytest.mark.parametrize("text", MARKED)
+def test_a_mark_that_is_in_no_piece_loses_no_word(encoder: BuiltinEncoder, text: str) -> None:
+    assert encoder.tokens(text) == MARKED[text]
+
+
+def test_a_name_without_such_a_mark_finds_the_name() -> None:
+    names = {
+        "constanta": "Constanța",
+        "druskininku": "Druskininkų",
+        "nguyen": "Nguyễn",
+        "lubietova": "Ľubietová",
+    }
+    d = SoftDict({**KEYS, **dict.fromkeys(names.values(), 1)})
+
+    for question, key in names.items():
+        first, second = d.search(question, k=2).matches
+        assert first.key == key
+        assert first.score > second.score + 0.1
 
 
 @pytest.mark.parametrize("text", STUCK)

@@ -135,7 +135,7 @@ def test_a_student_moves_towards_its_teacher_by_a_share(share: float) -> None:
 def test_the_tokenizer_that_ships_reads_as_training_does() -> None:
     shipped = Tokenizer.from_file(str(SHIPPED))
 
-    made = student.part_symbols(student.keep_accents(Tokenizer.from_file(str(SHIPPED))))
+    made = student.spare_words(Tokenizer.from_file(str(SHIPPED)))
 
     assert made.to_str() == shipped.to_str()
 
@@ -156,6 +156,18 @@ def test_a_symbol_that_is_no_piece_loses_no_word_in_any_vocabulary() -> None:
         assert read["casas"] == ["casa", "##s"]
         assert read["casas★"] == ["casa", "##s", "##★" if star else "[UNK]"]
         assert read["★casa"] == (["[UNK]"] if star else ["[UNK]", "casa"])  # there is no ##casa
+
+
+def test_a_mark_that_is_in_no_piece_loses_no_word_in_any_vocabulary() -> None:
+    for known in ([], ["á", "##á"], ["á"], ["ạ", "##ạ", "ậ", "##ậ"]):
+        tokenizer, _ = model_of([*SPECIAL, "a", "##a", "c", *known], seed=0)
+
+        read = {text: tokenizer.encode(text).tokens[1:-1] for text in ("cá", "ÁA", "CẬ")}
+
+        both = "##á" in known
+        assert read["cá"] == ["c", "##á" if both else "##a"]
+        assert read["ÁA"] == ["á" if both else "a", "##a"]
+        assert read["CẬ"] == ["c", "##ậ" if "ậ" in known else "##a"]
 
 
 def test_the_teachers_rows_are_of_the_texts_at_hand(tmp_path: Path) -> None:

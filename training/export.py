@@ -122,7 +122,7 @@ def export(sources: list[Path], calibration: Path | None, out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     measured = json.loads(calibration.read_text()) if calibration else {"temperature": 0.1}
     tokenizer, body = mean_of(sources)
-    student.part_symbols(student.keep_accents(tokenizer))
+    student.spare_words(tokenizer)
     fresh = Path(tempfile.mkdtemp(prefix="encoder-", dir=out.parent))
     replaced = out.with_name(out.name + ".old")
     try:

@@ -13,6 +13,8 @@ from transformers import BertModel
 MAX_TOKENS = 256
 ENCODED = 6_000  # tokens at a time
 SYMBOLS = ("Sc", "Sk", "Sm", "So", "No", "Nl", "Me")  # Unicode's categories
+DRAWN = r"[\x{fe00}-\x{fe0f}\x{e0100}-\x{e01ef}\x{20e3}]+"  # how the sign before is drawn
+MARKS = r"\x{300}-\x{36f}\x{653}-\x{655}"  # above and below Latin, Greek, Cyrillic, Arabic letters
 MODULES = [
     ("", "sentence_transformers.base.modules.transformer.Transformer"),
     ("1_Pooling", "sentence_transformers.sentence_transformer.modules.pooling.Pooling"),
@@ -56,38 +58,42 @@ def approach_teacher(tokenizer: Tokenizer, body: BertModel, teacher, share: floa
 
 
 def keep_accents(tokenizer: Tokenizer) -> Tokenizer:
-    """Lower-case and compose (n + tilde is ñ), but never strip an accent: año is not ano.
-
-    Variation selectors and the frame of a keycap only say how the sign before them is drawn.
-    """
-    tokenizer.normalizer = normalizers.Sequence([
-        normalizers.NFC(),
-        normalizers.BertNormalizer(clean_text=True, strip_accents=False, lowercase=True),
-        normalizers.Replace(Regex(r"[\x{fe00}-\x{fe0f}\x{e0100}-\x{e01ef}\x{20e3}]+"), ""),
-    ])  # fmt: skip
+    """Lower-case and compose (n + tilde is ñ), but never strip an accent: año is not ano."""
+    tokenizer.normalizer = _lower_case_without(DRAWN)
     return tokenizer
 
 
-def part_symbols(tokenizer: Tokenizer) -> Tokenizer:
-    """Read symbols that are no pieces as a word of their own, for one of them loses a whole word.
+def spare_words(tokenizer: Tokenizer) -> Tokenizer:
+    """Keep accents, and lose no word for a mark or a symbol in it that its vocabulary lacks.
 
-    So perro🐕 is perro and [UNK], as it is with a space. What is a piece inside of a word too,
-    as ® is, stays with its word. A run of symbols is one word, which it was where it stood alone.
+    A mark is left out where a letter with it is no piece, at the beginning and inside of words:
+    ţ is t, and ễ is ê. A symbol is a word of its own, so perro🐕 is perro and [UNK], as it is
+    with a space. What is a piece inside of a word too, as ® is, stays with its word. A run of
+    symbols is one word, which it was where it stood alone.
     """
     vocabulary = tokenizer.get_vocab()
-    inside = "".join(
-        piece for piece in sorted(vocabulary)
-        if len(piece) == 1 and f"##{piece}" in vocabulary
-        and unicodedata.category(piece) in SYMBOLS
-    )  # fmt: skip
-    # The range is of emoji, some younger than the library's tables; the space is for a
-    # vocabulary without symbols, for [^] is none.
+    pieces = [p for p in sorted(vocabulary) if len(p) == 1 and f"##{p}" in vocabulary]
+    parts = (unicodedata.normalize("NFD", piece) for piece in pieces)
+    # The space is for a vocabulary without such letters, as in the class below: [^] is none.
+    marked = "|".join([" ", *(letter for letter in parts if len(letter) > 1)])
+    tokenizer.normalizer = _lower_case_without(rf"{DRAWN}|[{MARKS}](?<!{marked})")
+    inside = "".join(piece for piece in pieces if unicodedata.category(piece) in SYMBOLS)
+    # The range is of emoji, some younger than the library's tables.
     found = rf"[\p{{S}}\p{{No}}\p{{Nl}}\p{{Me}}\x{{1f000}}-\x{{1faff}}&&[^ {inside}]]+"
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Split(Regex(found), "isolated"),
         pre_tokenizers.BertPreTokenizer(),
     ])  # fmt: skip
     return tokenizer
+
+
+def _lower_case_without(signs: str) -> normalizers.Normalizer:
+    return normalizers.Sequence([
+        normalizers.BertNormalizer(clean_text=True, strip_accents=False, lowercase=True),
+        normalizers.NFD(),
+        normalizers.Replace(Regex(signs), ""),
+        normalizers.NFC(),
+    ])  # fmt: skip
 
 
 def write_json(path: Path, content: object) -> None:

@@ -36,7 +36,7 @@ def with_vocabulary(tokenizer: Tokenizer, pieces: list[str]) -> Tokenizer:
     for special in content["post_processor"]["special_tokens"].values():
         special["ids"] = [pieces.index(special["id"])]
     widened = Tokenizer.from_str(json.dumps(content))
-    return student.part_symbols(student.keep_accents(widened))
+    return student.spare_words(widened)
 
 
 def counts(tokenizer: Tokenizer, texts: list[str]) -> np.ndarray:
