@@ -45,7 +45,7 @@ class ParquetReader(Reader):
             if fault:
                 raise UnreadableSource(
                     f"{self._source.name}: column {name!r} is {kind}, which no value column "
-                    f"holds; leave it out with columns={{{name!r}: 'skip'}}"
+                    f"holds; leave it out with the type 'skip'"
                 )
             if convert:
                 self._convert[name] = convert
@@ -89,7 +89,7 @@ class ParquetReader(Reader):
         except (ValueError, OverflowError) as error:  # Python's calendar ends with the year 9999
             raise UnreadableSource(
                 f"{self._source.name}: column {name!r} cannot be read: {error}; "
-                f"write it as text, or leave it out with columns={{{name!r}: 'skip'}}"
+                f"write it as text, or leave it out with the type 'skip'"
             ) from error
 
 

@@ -176,7 +176,7 @@ class Table:
                 cast_cell(cell)
             except WrongValue as error:
                 nested = column.type in ("category", "text") and isinstance(cell, (dict, list))
-                hint = f"; leave it out with columns={{{column.name!r}: 'skip'}}" if nested else ""
+                hint = "; leave it out with the type 'skip'" if nested else ""
                 faults.append(f"{error}{hint}")
         return "; ".join(faults)
 
