@@ -21,14 +21,15 @@ comparison with it is false, and so its ``not`` is true. ``!=`` is ``not … =``
 where the tag is missing, too.
 
     conditions   what a condition is, and its mask over a snapshot
-    building     conditions from checked parts, whichever form they came in; all faults at once
+    building     conditions from checked parts; all faults at once
     text         the readable form, parsed by lark
     document     the JSON form
+    parsing      a condition in either form
 """
 
 from __future__ import annotations
 
-from index.where.building import parse_where
 from index.where.conditions import Among, And, Compare, Missing, Not, Or, Where, where_mask
+from index.where.parsing import parse_where
 
 __all__ = ["Among", "And", "Compare", "Missing", "Not", "Or", "Where", "parse_where", "where_mask"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Integral, Real
@@ -24,48 +24,10 @@ from index.where.conditions import (
 )
 from index.wording import shown
 
-LONGEST = 10_000  # characters of a text
 DEEPEST = 32  # conditions inside one another
 MOST = 256  # comparisons in one condition
 MOST_VALUES = 10_000  # values after ``in``
 _REFUSED = Missing("")  # stands for what has a fault, until all faults are raised
-
-
-def parse_where(given: object, columns: Sequence[Column] | None = None) -> Where | None:
-    """Read ``where``: text, the JSON form as text (it starts with a brace), or as a mapping.
-
-    Without ``columns`` only the form is checked, not what the columns are.
-
-    Raises
-    ------
-    InvalidRequest
-        With every fault, each with its place: the character in a text, the path in JSON.
-    """
-    if given is None:
-        return None
-    builder = Builder(columns)
-    if isinstance(given, str):
-        if len(given) > LONGEST:
-            raise InvalidRequest(Fault("where", f"at most {LONGEST:,} characters"))
-        if given.lstrip().startswith("{"):
-            from index.where.document import read_json
-
-            where = read_json(given, builder)
-        else:
-            from index.where.text import read_text  # here: only this form needs lark
-
-            where = read_text(given, builder)
-    elif isinstance(given, Mapping):
-        from index.where.document import read_document
-
-        where = read_document(given, builder)
-    else:
-        raise InvalidRequest(
-            Fault("where", 'write a condition: price > 5 and tag = "a", or {"price": {"gt": 5}}')
-        )
-    if builder.faults:
-        raise InvalidRequest(*builder.faults)
-    return where
 
 
 @dataclass(frozen=True)
