@@ -6,7 +6,8 @@ from urllib.parse import quote
 
 from flask import Response
 
-from index.answers import LoadReport
+from index.answers import Description, LoadReport
+from index.softdict import SoftDict
 
 from .incoming import DatasetPath, ExportQuery, LoadQuery, SettingsBody
 from .outgoing import DatasetOut, DatasetsOut, JobOut, LoadOut
@@ -55,9 +56,12 @@ def describe(path: DatasetPath) -> DatasetOut:
 @routes.patch("/datasets/<name>", responses={200: DatasetOut, **said(404, 413, 415, 503, 507)})
 def change(path: DatasetPath, body: SettingsBody) -> DatasetOut:
     """Set a dataset's temperature, tolerance and precision."""
-    dataset = runtime().dataset(path.name)
-    dataset.configure(**body.given)
-    return DatasetOut.of(dataset.describe())
+
+    def changed(dataset: SoftDict) -> Description:
+        dataset.configure(**body.given)
+        return dataset.describe()
+
+    return DatasetOut.of(runtime().write(path.name, changed))
 
 
 @routes.delete("/datasets/<name>", responses={204: None, **said(404, 503, 507)})

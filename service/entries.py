@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from itertools import islice
+from operator import delitem
+
+from index.softdict import SoftDict
 
 from .incoming import DatasetPath, EntryBody, EntryPath, PageQuery
 from .outgoing import EntriesOut, EntryOut
@@ -32,13 +35,16 @@ def get(path: EntryPath) -> EntryOut:
 @routes.put(ENTRY, responses={200: EntryOut, 201: EntryOut, **said(404, 409, 413, 415, 503, 507)})
 def put(path: EntryPath, body: EntryBody) -> tuple[EntryOut, int]:
     """Set the values of a key, new or not."""
-    dataset = runtime().dataset(path.name)
-    new = dataset.put(path.key, body.values)
-    return EntryOut.of(dataset.entry(path.key)), 201 if new else 200
+
+    def changed(dataset: SoftDict) -> tuple[EntryOut, int]:
+        new = dataset.put(path.key, body.values)
+        return EntryOut.of(dataset.entry(path.key)), 201 if new else 200
+
+    return runtime().write(path.name, changed)
 
 
 @routes.delete(ENTRY, responses={204: None, **said(404, 503, 507)})
 def delete(path: EntryPath) -> tuple[str, int]:
     """Delete a key."""
-    del runtime().dataset(path.name)[path.key]
+    runtime().write(path.name, lambda dataset: delitem(dataset, path.key))
     return "", 204

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from flask import current_app
 
@@ -35,6 +35,7 @@ BUNDLED = Path(__file__).resolve().parent.parent / "data"
 # Stands in the store's folder while the bundled datasets are being created, so that a start
 # that was killed is taken up again, and a dataset that was deleted later stays deleted.
 MARK = "bundled-unfinished"
+Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +76,16 @@ class Runtime:
             if self._bundle:  # it may be one of those that are being created
                 raise NotReady(self._unready()) from None
             raise
+
+    def write(self, name: str, change: Callable[[SoftDict], Result]) -> Result:
+        """Change a dataset; if another takes its place meanwhile, that one."""
+        while True:
+            dataset = self.dataset(name)
+            try:
+                return change(dataset)
+            except UnknownDataset:
+                if self.dataset(name) is dataset:
+                    raise
 
     def stop_loads(self) -> None:
         """Let what is being loaded end at its next report. A signal's handler may call this."""

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from index import SoftDict
+from service.runtime import Runtime
 from tests.service.checked import CheckedClient
 from tests.service.conftest import COUNTRIES
 
@@ -87,6 +89,39 @@ def test_a_blank_key_cannot_be_put(client: CheckedClient) -> None:
     for path in ("/datasets/paises/entries/", "/datasets/paises/entries/%20"):
         reply = client.put(path, json=1)
         assert (reply.status_code, reply.get_json()["type"]) == (422, "/problems/invalid-key")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("PUT", "/datasets/paises/entries/chile", {"values": 6}, 201),
+        ("DELETE", "/datasets/paises/entries/perro", None, 204),
+        ("PATCH", "/datasets/paises", {"temperature": 0.5}, 200),
+        ("DELETE", "/datasets/paises", None, 204),
+    ],
+)
+def test_a_write_goes_to_the_dataset_that_takes_the_place_of_another_meanwhile(
+    client: CheckedClient,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    path: str,
+    body: object,
+    status: int,
+) -> None:
+    found = Runtime.dataset
+
+    def other_request(self: Runtime, name: str | None = None) -> SoftDict:
+        monkeypatch.setattr(Runtime, "dataset", found)
+        dataset = found(self, name)
+        table = {"name": "paises", "entries": {"perro": 1}, "if_exists": "replace"}
+        assert client.post("/datasets", json=table).status_code == 201
+        return dataset
+
+    monkeypatch.setattr(Runtime, "dataset", other_request)
+    written = client.open(path, method=method, json=body)
+
+    assert written.status_code == status, written.text
+    assert client.get(path).status_code == (404 if method == "DELETE" else 200)
 
 
 def test_entries_come_in_pages_and_in_order(client: CheckedClient) -> None:
