@@ -378,6 +378,12 @@ class SoftDict(MutableMapping[str, Any]):
         """
         return self._put({key: value}) == 1
 
+    def put_entry(self, key: str, value: object) -> tuple[Entry, bool]:
+        """Put as ``put`` does, and give the entry as it is then, and whether the key is new."""
+        with self._writing:
+            new = self.put(key, value)
+            return self.entry(key), new
+
     def update(self, entries: Any = (), /, **named: object) -> None:
         """Set many keys in one transaction: all of them or none."""
         self._put({**dict(entries), **named})

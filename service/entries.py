@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import islice
 from operator import delitem
 
-from index.softdict import SoftDict
-
 from .incoming import DatasetPath, EntryBody, EntryPath, PageQuery
 from .outgoing import EntriesOut, EntryOut
 from .problems import said
@@ -35,16 +33,12 @@ def get(path: EntryPath) -> EntryOut:
 @routes.put(ENTRY, responses={200: EntryOut, 201: EntryOut, **said(404, 409, 413, 415, 503, 507)})
 def put(path: EntryPath, body: EntryBody) -> tuple[EntryOut, int]:
     """Set the values of a key, new or not."""
-
-    def changed(dataset: SoftDict) -> tuple[EntryOut, int]:
-        new = dataset.put(path.key, body.values)
-        return EntryOut.of(dataset.entry(path.key)), 201 if new else 200
-
-    return runtime().write(path.name, changed)
+    entry, new = runtime().write(path.name, lambda found: found.put_entry(path.key, body.values))
+    return EntryOut.of(entry), 201 if new else 200
 
 
 @routes.delete(ENTRY, responses={204: None, **said(404, 503, 507)})
 def delete(path: EntryPath) -> tuple[str, int]:
     """Delete a key."""
-    runtime().write(path.name, lambda dataset: delitem(dataset, path.key))
+    runtime().write(path.name, lambda found: delitem(found, path.key))
     return "", 204

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -122,6 +123,31 @@ def test_a_write_goes_to_the_dataset_that_takes_the_place_of_another_meanwhile(
 
     assert written.status_code == status, written.text
     assert client.get(path).status_code == (404 if method == "DELETE" else 200)
+
+
+def test_a_put_answers_with_what_it_wrote_whatever_happens_meanwhile(
+    client: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = SoftDict.put
+
+    def then_deleted(self: SoftDict, key: str, value: object) -> bool:
+        new = put(self, key, value)
+
+        def delete() -> None:  # by another thread, unless that would have to wait
+            if self._writing.acquire(blocking=False):
+                del self[key]
+                self._writing.release()
+
+        other = threading.Thread(target=delete)
+        other.start()
+        other.join()
+        return new
+
+    monkeypatch.setattr(SoftDict, "put", then_deleted)
+    reply = client.put("/datasets/paises/entries/chile", json=6)
+
+    assert reply.status_code == 201, reply.text
+    assert reply.get_json()["values"] == {"value": 6}
 
 
 def test_entries_come_in_pages_and_in_order(client: CheckedClient) -> None:
