@@ -143,12 +143,13 @@ class Snapshot:
             (attributes if column.attribute else values)[column.name] = value
         return values, attributes
 
-    def places(self) -> Iterator[Place]:
-        """Go through the entries in order."""
+    def places(self, after: int = 0) -> Iterator[Place]:
+        """Go through the entries in order, behind the first ``after``."""
         for number, block in enumerate(self.blocks):
             rows = np.flatnonzero(block.alive)
-            for row in rows[np.argsort(block.ids[rows], kind="stable")]:
+            for row in rows[np.argsort(block.ids[rows], kind="stable")][after:]:
                 yield Place(number, int(row))
+            after = max(0, after - len(rows))
 
     def scores(self, queries: Rows, *, first_block: int = 0) -> Rows:
         """Give the cosines of (q, d) unit queries and every row, deleted ones included."""

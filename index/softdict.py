@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -362,6 +363,12 @@ class SoftDict(MutableMapping[str, Any]):
         """Go through the entries in order, as they are now."""
         snapshot = self._snapshot
         return map(snapshot.entry, snapshot.places())
+
+    def page(self, after: int, limit: int) -> tuple[list[Entry], int]:
+        """Give ``limit`` entries in order, behind the first ``after``, and how many there are."""
+        snapshot = self._snapshot
+        places = islice(snapshot.places(after), limit)
+        return [snapshot.entry(place) for place in places], len(snapshot)
 
     def put(self, key: str, value: object) -> bool:
         """Set a key's values, and tell whether the key is new.

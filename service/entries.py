@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from operator import delitem
 
 from .incoming import DatasetPath, EntryBody, EntryPath, PageQuery
@@ -18,10 +17,10 @@ ENTRY = "/datasets/<name>/entries/<key:key>"
 @routes.get("/datasets/<name>/entries", responses={200: EntriesOut, **said(404, 503)})
 def entries(path: DatasetPath, query: PageQuery) -> EntriesOut:
     """Page through the entries of a dataset, in order."""
-    dataset = runtime().dataset(path.name)
-    total, end = len(dataset), query.after + query.limit
-    page = [EntryOut.of(entry) for entry in islice(dataset.entries(), query.after, end)]
-    return EntriesOut(entries=page, total=total, next=end if end < total else None)
+    page, total = runtime().dataset(path.name).page(query.after, query.limit)
+    end = query.after + query.limit
+    shown = [EntryOut.of(entry) for entry in page]
+    return EntriesOut(entries=shown, total=total, next=end if end < total else None)
 
 
 @routes.get(ENTRY, responses={200: EntryOut, **said(404, 503)})

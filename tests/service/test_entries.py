@@ -8,6 +8,8 @@ import threading
 import pytest
 
 from index import SoftDict
+from index.answers import Entry
+from index.snapshot import Place, Snapshot
 from service.runtime import Runtime
 from tests.service.checked import CheckedClient
 from tests.service.conftest import COUNTRIES
@@ -157,6 +159,40 @@ def test_entries_come_in_pages_and_in_order(client: CheckedClient) -> None:
     keys = [entry["key"] for entry in first["entries"] + rest["entries"]]
     assert keys == list(COUNTRIES)
     assert (first["total"], first["next"], rest["next"]) == (4, 3, None)
+
+
+def test_a_page_and_its_total_are_of_one_moment(
+    client: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = Snapshot.__len__
+
+    def then_written(self: Snapshot) -> int:
+        monkeypatch.setattr(Snapshot, "__len__", count)
+        client.put("/datasets/paises/entries/chile", json=6)
+        return count(self)
+
+    client.get("/datasets/paises/entries/perro")  # so that none is read for the first time
+    monkeypatch.setattr(Snapshot, "__len__", then_written)
+    page = client.get("/datasets/paises/entries").get_json()
+
+    assert len(page["entries"]) == page["total"]
+
+
+def test_the_entries_before_a_page_are_not_read(
+    client: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    entry = Snapshot.entry
+
+    def noted(self: Snapshot, place: Place) -> Entry:
+        found = entry(self, place)
+        read.append(found.key)
+        return found
+
+    monkeypatch.setattr(Snapshot, "entry", noted)
+    client.get("/datasets/paises/entries?after=2&limit=1")
+
+    assert read == ["inglaterra"]
 
 
 def test_a_page_beyond_the_end_is_empty(client: CheckedClient) -> None:
