@@ -12,15 +12,16 @@ from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypeVar
 
-from flask import Response, make_response, request
+from flask import Request, Response, make_response, request
 from flask_openapi3 import APIBlueprint, OpenAPI, Tag
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
+from werkzeug.formparser import FormDataParser
 
 from index.errors import Fault, InvalidRequest
 
 from . import strict_json
-from .errors import TooLarge, UnsupportedContent
+from .errors import MalformedRequest, TooLarge, UnsupportedContent
 from .incoming import ONE, SEVERAL
 from .runtime import runtime
 
@@ -59,8 +60,19 @@ class _Parsed:
         return answer
 
 
+class _Request(Request):
+    """A request whose form raises ValueError where it cannot be read, and is not empty."""
+
+    def make_form_data_parser(self) -> FormDataParser:
+        parser = super().make_form_data_parser()
+        parser.silent = False
+        return parser
+
+
 class Api(_Parsed, OpenAPI):
     """The application: Flask, with requests parsed as above."""
+
+    request_class = _Request
 
 
 class Routes(_Parsed, APIBlueprint):
@@ -157,8 +169,14 @@ def _query_fields() -> dict[str, str]:
 
 
 def _form_fields() -> Iterator[tuple[str, list[str]]]:
-    if request.mimetype == "multipart/form-data":
-        yield from request.form.lists()
+    if request.mimetype == "multipart/form-data" and request.content_length:
+        try:
+            yield from request.form.lists()
+        except ValueError as error:
+            raise MalformedRequest(
+                "the form cannot be read: its content type must name its boundary, the heads of "
+                f"its parts be UTF-8, and its end be there ({error})"
+            ) from None
 
 
 def _faults(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]:

@@ -286,6 +286,27 @@ def test_a_form_holds_exactly_one_file_and_no_unknown_field(make: Make) -> None:
     assert unknown == {"delimitre": "there is no such parameter; did you mean delimiter?"}
 
 
+PART = b'--B\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\nkey,v\na,1\r\n'
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("multipart/form-data", PART + b"--B--\r\n"),
+        ("multipart/form-data; boundary=C", PART + b"--B--\r\n"),
+        ("multipart/form-data; boundary=B", PART[:50]),
+        ("multipart/form-data; boundary=B", PART.replace(b"a.csv", b"a\xf1o.csv") + b"--B--\r\n"),
+        ("multipart/form-data; boundary=B", b"--B\r\n\r\nkey,v\na,1\r\n--B--\r\n"),
+    ],
+    ids=["no boundary", "another boundary", "cut short", "a name not in UTF-8", "a part of none"],
+)
+def test_a_form_that_cannot_be_read_is_no_empty_one(make: Make, kind: str, body: bytes) -> None:
+    reply = make().post("/datasets?name=a", data=body, content_type=kind)
+
+    assert (reply.status_code, reply.get_json()["type"]) == (400, "/problems/malformed-request")
+    assert reply.get_json()["detail"].startswith("the form cannot be read: ")
+
+
 def test_every_wrong_option_is_named_at_once(make: Make) -> None:
     wrong = {
         "name": "p",
