@@ -54,7 +54,11 @@ class _ProblemTask(ErrorTask):
 
 
 class _Parser(HTTPRequestParser):
-    """Takes addresses as people type them: ``curl '…/search?q=país'`` sends the bare bytes."""
+    """Takes addresses as people type them: ``curl '…/search?q=país'`` sends the bare bytes.
+
+    Of a body whose end a proxy in front may see elsewhere, the rest would be taken for a request of
+    its own: the server "MUST close the connection after responding" (RFC 9112 §6.1).
+    """
 
     def parse_header(self, header_plus: bytes) -> None:
         line, end, headers = header_plus.partition(b"\r\n")
@@ -62,6 +66,10 @@ class _Parser(HTTPRequestParser):
             super().parse_header(BEYOND_ASCII.sub(_percent, line) + end + headers)
         except ValueError as error:  # of an address such as http://[
             raise ParsingError(str(error)) from None
+        if self.chunked and "CONTENT_LENGTH" in self.headers:
+            raise ParsingError("Content-Length and Transfer-Encoding exclude each other")
+        if "TRANSFER_ENCODING" in self.headers:  # waitress takes it from HTTP/1.1 alone
+            raise ParsingError("Transfer-Encoding is of HTTP/1.1")
 
 
 def _percent(byte: re.Match[bytes]) -> bytes:

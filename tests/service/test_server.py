@@ -112,6 +112,23 @@ def test_what_is_not_http_is_a_problem(service: Service, request_: bytes) -> Non
     assert (reply.status, reply.headers["Content-Type"]) == (400, "application/problem+json")
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"POST /search HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 4",
+        b"POST /search HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked",
+    ],
+    ids=["chunks and a length", "chunks over HTTP/1.0"],
+)
+def test_a_body_whose_end_a_proxy_may_see_elsewhere_ends_the_connection(
+    service: Service, head: bytes
+) -> None:
+    another = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    reply = raw(service, head + b"\r\nHost: 127.0.0.1\r\n\r\n0\r\n\r\n" + another)
+
+    assert (reply.status, reply.json["title"]) == (400, "Bad Request")
+
+
 def test_a_body_above_the_limit_is_refused_before_it_is_sent(service: Service) -> None:
     request = b"POST /datasets?name=p HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/csv\r\n"
     reply = raw(service, request + b"Content-Length: 99999999999\r\n\r\n")
