@@ -296,8 +296,17 @@ class SettingsBody(In):
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
+def _or_bare(schema: dict[str, Any]) -> None:
+    """Describe a body that may be its one field's value, bare."""
+    named = dict(schema)
+    schema.clear()
+    schema.update(description=named.pop("description"), anyOf=[named, VALUE])
+
+
 class EntryBody(In):
     """The values of an entry: {"values": {column: value}}, or a bare value for one column."""
+
+    model_config = ConfigDict(json_schema_extra=_or_bare)
 
     values: Annotated[
         Any,

@@ -5,10 +5,12 @@ That responses conform to it is checked on every request of every test: see ``Ch
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tests.service.checked import CheckedClient, _braces
@@ -64,6 +66,26 @@ def test_problems_are_described_as_problems(document: dict[str, Any]) -> None:
             for status, response in operation["responses"].items():
                 if int(status) >= 400:
                     assert list(response["content"]) == ["application/problem+json"]
+
+
+@pytest.mark.parametrize(
+    ("body", "taken"),
+    [
+        *((each, True) for each in (6, None, {"values": 6}, {"values": {"value": 6}})),
+        *((each, False) for each in (True, [[6]], {"value": 6}, {"values": 6, "more": 1})),
+    ],
+)
+def test_what_a_put_takes_is_what_is_described(
+    client: CheckedClient, document: dict[str, Any], body: object, taken: bool
+) -> None:
+    described = document["paths"]["/datasets/{name}/entries/{key}"]["put"]["requestBody"]
+    schema = described["content"]["application/json"]["schema"]
+    sent = {"data": json.dumps(body), "content_type": "application/json"}
+    reply = client.put("/datasets/paises/entries/chile", **sent)
+
+    assert reply.status_code == (201 if taken else 422), reply.text
+    whole = schema | {"components": document["components"]}
+    assert Draft202012Validator(whole).is_valid(body) == taken
 
 
 def test_the_rendered_page_loads_files_of_this_machine_alone(client: CheckedClient) -> None:
