@@ -60,6 +60,7 @@ def test_all_faults_come_at_once() -> None:
         ("max_rows", 0),
         ("max_upload", 0),
         ("max_query", 0),
+        ("max_json", 2**63 - 1),  # one byte more cannot be asked for: every request would be a 500
         ("max_jobs", 0),
         ("log_level", "loud"),
         ("host", ""),
