@@ -55,10 +55,15 @@ def _check_host(allowed: tuple[str, ...]) -> None:
     host = request.environ.get("HTTP_HOST")
     if host is None or "*" in allowed:  # HTTP/1.0 has none; browsers do not speak it
         return
-    name = (_split(f"//{host}").hostname or "").rstrip(".")
+    name = _name(host)
     local = name == "localhost" or name.endswith(".localhost")
-    if not (local or _is_address(name) or name in {each.lower() for each in allowed}):
+    if not (local or _is_address(name) or (name and name in map(_name, allowed))):
         raise UntrustedHost(host)
+
+
+def _name(host: str) -> str:
+    """Give the name alone: whoever is told of ``dict.example:8000`` may allow just that."""
+    return (_split(f"//{host}").hostname or "").rstrip(".")
 
 
 def _split(address: str) -> SplitResult:

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 PREFIX = "SOFTDICT_"
 
@@ -25,6 +25,12 @@ class SettingsError(Exception):
 def _split(value: object) -> object:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+def _host_name(value: str) -> str:
+    if value != "*" and not {"*", "/"}.isdisjoint(value):  # it would never be met
+        raise ValueError("write names alone, as in dict.example, or *")
     return value
 
 
@@ -44,7 +50,9 @@ class Settings(BaseModel):
     )
     host: str = Field("127.0.0.1", min_length=1, description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
-    allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_split)] = Field(
+    allowed_hosts: Annotated[
+        tuple[Annotated[str, AfterValidator(_host_name)], ...], BeforeValidator(_split)
+    ] = Field(
         (),
         description="names, separated by commas, under which browsers may reach this service, "
         "beside localhost and plain addresses; * allows any",

@@ -26,11 +26,19 @@ def test_a_name_that_is_not_ours_is_refused(client: CheckedClient, host: str) ->
     assert "SOFTDICT_ALLOWED_HOSTS" in reply.get_json()["detail"]
 
 
-@pytest.mark.parametrize("allowed", ["*", "other.example, Dict.Example"])
+@pytest.mark.parametrize(
+    "allowed", ["*", "other.example, Dict.Example", "dict.example:8000", "[::1], dict.example."]
+)
 def test_a_name_can_be_allowed(make: Make, allowed: str) -> None:
     client = make(allowed_hosts=allowed)
 
     assert client.get("/healthz", headers={"Host": "dict.example:8000"}).status_code == 200
+
+
+def test_a_name_that_is_none_is_not_allowed_by_one_that_is_none(make: Make) -> None:
+    client = make(allowed_hosts=":8000")
+
+    assert client.get("/healthz", headers={"Host": ":80"}).status_code == 421
 
 
 @pytest.mark.parametrize(
