@@ -490,10 +490,10 @@ def _settle(dataset: SoftDict) -> None:
 def _chosen(catalog: Catalog, name: str | None) -> Any:
     from .errors import NoDatasets
 
-    first = name or next(iter(catalog), None)
-    if first is None:
+    chosen = next(iter(catalog), None) if name is None else name
+    if chosen is None:
         raise NoDatasets
-    return catalog[first]
+    return catalog[chosen]
 
 
 def _column(given: str) -> tuple[str, str]:

@@ -319,6 +319,15 @@ def test_a_refusal_is_code_1_and_one_line_on_stderr(run: Run, table: str) -> Non
     assert absent.stderr == "softdict: there is no dataset 'nada'; there are: paises\n"
 
 
+def test_an_empty_name_is_not_the_first_dataset(run: Run, table: str) -> None:
+    run("load", table, "--name", "paises")
+
+    for command in ("search", "compare"):
+        asked = run(command, "a", "--dataset", "")  # as of a variable of a script that is not set
+        assert (asked.returncode, asked.stdout) == (1, "")
+        assert asked.stderr == "softdict: there is no dataset ''; there are: paises\n"
+
+
 def test_with_json_a_refusal_is_a_problem(run: Run, table: str) -> None:
     run("load", table, "--name", "paises")
     refused = run("search", "a", "--temperature", "hot", "--json")
