@@ -327,9 +327,11 @@ def datasets(home: Path | None, as_json: bool) -> None:
 def export(name: str, format: Any, output: Path | None, home: Path | None, as_json: bool) -> None:
     """Write a dataset as CSV, JSON Lines or Parquet (--json prints JSON Lines)."""
     with _opened(home, as_json) as catalog:
+        from .errors import ServiceError
+
         blocks = catalog[name].export("jsonl" if as_json else format)
         if sys.stdout is None and output is None:
-            raise click.ClickException("there is no standard output; write -o FILE")
+            raise ServiceError("there is no standard output; write -o FILE")
         if output is None or _is_stdout(output):
             for block in blocks:
                 sys.stdout.buffer.write(block)
@@ -530,7 +532,9 @@ def _write(output: Path, blocks: Iterator[bytes]) -> None:
         else:
             _replace(Path(os.path.realpath(output)), blocks)  # where a link points, not the link
     except OSError as error:
-        raise click.ClickException(f"cannot write {output}: {error.strerror}") from None
+        from .errors import ServiceError
+
+        raise ServiceError(f"cannot write {output}: {error.strerror}") from None
 
 
 def _replace(file: Path, blocks: Iterator[bytes]) -> None:

@@ -168,9 +168,11 @@ def test_an_export_that_cannot_be_written_says_so_and_leaves_nothing(
     run("load", table, "--name", "paises")
     before = sorted(tmp_path.iterdir())
     exported = run("export", "paises", "-o", f"{table}/paises.csv")
+    as_json = run("export", "paises", "-o", f"{table}/paises.csv", "--json")
 
-    assert exported.returncode == 1
-    assert f"cannot write {table}/paises.csv: Not a directory" in exported.stderr
+    said = f"cannot write {table}/paises.csv: Not a directory"
+    assert (exported.returncode, exported.stderr) == (1, f"softdict: {said}\n")
+    assert (as_json.returncode, json.loads(as_json.stderr)["detail"]) == (1, said)
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -240,7 +242,7 @@ def test_streams_may_be_closed(run: Run, table: str, tmp_path: Path) -> None:
 
     assert (loaded.returncode, b"loaded 4 entries" in loaded.stdout) == (0, True)
     assert exported.returncode == 1
-    assert exported.stderr == b"Error: there is no standard output; write -o FILE\n"
+    assert exported.stderr == b"softdict: there is no standard output; write -o FILE\n"
 
 
 def test_a_load_shows_its_progress_on_stderr(run: Run, table: str) -> None:
@@ -380,7 +382,10 @@ def test_an_output_that_takes_no_more_is_a_refusal(run: Run, table: str, tmp_pat
     code, problem = ended("search", "perro", "--json")
     assert (code, json.loads(problem)["detail"]) == (1, words)
     written = run("export", "paises", "-o", "/dev/full")
-    assert (written.returncode, written.stderr) == (1, f"Error: cannot write /dev/full: {words}\n")
+    assert (written.returncode, written.stderr) == (
+        1,
+        f"softdict: cannot write /dev/full: {words}\n",
+    )
 
 
 def test_an_empty_store_is_a_refusal(run: Run) -> None:
