@@ -13,10 +13,10 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from index.catalog import Catalog
     from index.errors import SoftDictError
     from index.softdict import SoftDict
+
+Given = TypeVar("Given")
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 dataset_option = click.option("--dataset", help="Dataset to ask; the first one if left out.")
@@ -201,7 +203,7 @@ def load(
     """Load FILE (CSV, TSV, JSON, JSON Lines, Parquet) as a dataset."""
     flags = {flag: given.pop(flag) for flag in ("home", "encoder", "max_rows", "max_key")}
     settings = _settings(flags)
-    types = dict(_column(each) for each in columns)
+    types = _by_name("--column", map(_column, columns))
     with _opened(settings.home, as_json, write=True) as catalog:
         from index.loading import LoadOptions
 
@@ -277,7 +279,7 @@ def compare(
     **asked: Any,
 ) -> None:
     """Ask an exact dictionary and attention the same question."""
-    by_hand = dict(_weight(each) for each in weights) or None
+    by_hand = _by_name("--weight", map(_weight, weights)) or None
     with _opened(home, as_json) as catalog:
         from .outgoing import ComparisonOut
 
@@ -496,6 +498,15 @@ def _chosen(catalog: Catalog, name: str | None) -> Any:
     if chosen is None:
         raise NoDatasets
     return catalog[chosen]
+
+
+def _by_name(flag: str, pairs: Iterable[tuple[str, Given]]) -> dict[str, Given]:
+    found: dict[str, Given] = {}
+    for name, given in pairs:
+        if name in found:
+            raise click.UsageError(f"{flag}: {name!r} is given more than once")
+        found[name] = given
+    return found
 
 
 def _column(given: str) -> tuple[str, str]:

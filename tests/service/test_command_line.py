@@ -401,6 +401,8 @@ def test_an_empty_store_is_a_refusal(run: Run) -> None:
         ("search",),
         ("search", "a", "--mode", "hard"),
         ("compare", "a", "--weight", "perro=much"),
+        ("compare", "a", "--weight", "perro=1", "--weight", "perro=2"),
+        ("load", __file__, "--name", "a", "--column", "a=text", "--column", "a=number"),
         ("configure", "paises"),
         ("settings", "--port", "-5"),
         ("fly",),
