@@ -18,8 +18,9 @@ def check_name(name: object) -> None:
     if (
         not isinstance(name, str)
         or not 1 <= len(name) <= LONGEST_NAME
-        or not all(letter.isalnum() or letter in "-_." for letter in name)
+        or not all(letter.isalnum() or letter in "-_." or _is_mark(letter) for letter in name)
         or name.startswith(".")
+        or _is_mark(name[0])
         or name != unicodedata.normalize("NFC", name)
     ):
         raise InvalidRequest(
@@ -29,6 +30,11 @@ def check_name(name: object) -> None:
                 "not starting with a point",
             )
         )
+
+
+def _is_mark(letter: str) -> bool:
+    """Tell what stands on a letter, as the vowels of Hindi do."""
+    return unicodedata.category(letter).startswith("M")
 
 
 def is_column_name(given: str) -> bool:

@@ -552,7 +552,9 @@ def test_a_dry_run_of_an_append_has_the_faults_that_the_append_would_have(tmp_pa
         assert faults[0] == faults[1] and dict(catalog["t"]) == {"a": 1}
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "../x", ".hidden", "x" * 101, "a b", "a\u0301", 3])
+@pytest.mark.parametrize(
+    "name", ["", "a/b", "../x", ".hidden", "x" * 101, "a b", "a\u0301", "\u0301a", 3]
+)
 def test_names_that_would_not_stand_well_in_an_address(tmp_path, name):
     with Catalog.open(tmp_path) as catalog, pytest.raises(InvalidRequest) as refused:
         catalog.create(name)

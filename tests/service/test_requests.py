@@ -210,7 +210,7 @@ def test_a_dataset_name_is_conservative(client: CheckedClient, name: str) -> Non
     assert list(faults) == ["name"]
 
 
-@pytest.mark.parametrize("name", ["países", "a.b-c_d", "x" * 100, "2026"])
+@pytest.mark.parametrize("name", ["países", "a.b-c_d", "x" * 100, "2026", "हिन्दी", "น้ำ"])
 def test_a_dataset_name_may_be_of_any_script(client: CheckedClient, name: str) -> None:
     created = client.post("/datasets", json={"name": name, "entries": {"a": 1}})
 
