@@ -100,7 +100,7 @@ def parsed(
     parts: dict[str, BaseModel] = {}
     if path:
         parts |= _part("path", path, found, lambda: url)
-    parts |= _part("query", query or NoParameters, found, _query_fields)
+    parts |= _part("query", query or NoParameters, found, lambda: _query_fields(found))
     if body:
         parts |= _part("body", body, found, json_body, strict=True)
     if found:
@@ -156,15 +156,16 @@ def _part(
         return {}
 
 
-def _query_fields() -> dict[str, str]:
-    """Read the query parameters; a form's fields stand beside them as if they were some."""
+def _query_fields(found: list[Fault]) -> dict[str, str]:
+    """Read the query parameters; a form's fields stand beside them as if they were some.
+
+    Of one that is given twice, which is a fault, the first is looked at beside the others.
+    """
     fields = [*request.args.lists(), *_form_fields()]
     given: dict[str, list[str]] = {}
     for name, values in fields:
         given.setdefault(name, []).extend(values)
-    twice = [Fault(name, "given more than once") for name, all_ in given.items() if len(all_) > 1]
-    if twice:
-        raise InvalidRequest(*twice)
+    found += [Fault(name, "given more than once") for name, all_ in given.items() if len(all_) > 1]
     return {name: values[0] for name, values in given.items()}
 
 

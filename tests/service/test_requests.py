@@ -47,6 +47,13 @@ def test_a_parameter_given_twice_is_refused(client: CheckedClient) -> None:
     assert client.faults("GET", "/search?q=a&q=b") == {"q": "given more than once"}
 
 
+def test_a_parameter_given_twice_hides_no_other_fault(client: CheckedClient) -> None:
+    faults = client.faults("GET", "/search?q=a&q=b&k=0&temprature=1")
+
+    assert faults["q"] == "given more than once"
+    assert set(faults) == {"q", "k", "temprature"}
+
+
 @pytest.mark.parametrize("query", ["", "%20%20"])
 def test_an_empty_question_is_refused(client: CheckedClient, query: str) -> None:
     assert client.faults("GET", f"/search?q={query}") == {"q": "write something to ask"}
