@@ -43,6 +43,7 @@ WORDS = {
     "too_short": "write at least one",
     "string_type": "write text",
 }
+FILE = "file"  # the field of a form that holds the table
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -172,7 +173,8 @@ def _query_fields(found: list[Fault]) -> dict[str, str]:
 def _form_fields() -> Iterator[tuple[str, list[str]]]:
     if request.mimetype == "multipart/form-data" and request.content_length:
         try:
-            yield from request.form.lists()
+            fields = request.form.lists()
+            yield from ((name, texts) for name, texts in fields if name != FILE)  # see uploads
         except ValueError as error:
             raise MalformedRequest(
                 "the form cannot be read: its content type must name its boundary, the heads of "

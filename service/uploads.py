@@ -26,7 +26,7 @@ from index.loading.sources import GZIP_MAGIC
 from . import strict_json
 from .errors import TooLarge, UnsupportedContent
 from .incoming import DatasetBody, LoadQuery
-from .requests import json_body, validated
+from .requests import FILE, json_body, validated
 from .runtime import Runtime
 from .work import Job
 
@@ -172,9 +172,10 @@ def _charset(kind: str, parameters: Mapping[str, str]) -> str | None:
 
 def _file_part() -> FileStorage:
     parts = list(request.files.items(multi=True))
-    if [name for name, _ in parts] != ["file"]:
-        got = ", ".join(name for name, _ in parts) or "none"
-        raise InvalidRequest(Fault("file", f"send exactly one file, as the field file; got {got}"))
+    if [name for name, _ in parts] != [FILE] or FILE in request.form:
+        text = ["text (curl wants -F file=@NAME)"] if FILE in request.form else []
+        got = ", ".join([*(name for name, _ in parts), *text]) or "none"
+        raise InvalidRequest(Fault(FILE, f"send exactly one file, as the field file; got {got}"))
     return parts[0][1]
 
 

@@ -286,6 +286,13 @@ def test_a_form_holds_exactly_one_file_and_no_unknown_field(make: Make) -> None:
     assert unknown == {"delimitre": "there is no such parameter; did you mean delimiter?"}
 
 
+def test_a_file_that_is_text_is_told_how_it_is_sent(make: Make) -> None:
+    sent = {"data": {"name": "p", "file": "precios.csv"}, "content_type": "multipart/form-data"}
+    fault = make().faults("POST", "/datasets", **sent)["file"]
+
+    assert fault.startswith("send exactly one file, as the field file; got text")
+
+
 PART = b'--B\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\nkey,v\na,1\r\n'
 
 
