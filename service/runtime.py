@@ -146,14 +146,17 @@ class Runtime:
     def _ask_a_dataset(self) -> None:
         """Ask the first dataset that can answer; raise what keeps them if none can, nor will."""
         faults = []
-        for dataset in self.catalog.values():
-            if dataset.outdated:
-                continue
+        for name in self.catalog:
             try:
+                dataset = self.catalog[name]
+                if dataset.outdated:
+                    continue
                 dataset.search("warm up", k=1)
                 return
+            except UnknownDataset:  # it was deleted meanwhile
+                continue
             except SoftDictError as fault:  # its encoder may be gone from this machine
-                log.warning("dataset %s cannot answer: %s", dataset.name, fault)
+                log.warning("dataset %s cannot answer: %s", name, fault)
                 faults.append(fault)
         if len(faults) == len(self.catalog) > 0:
             raise faults[0]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from index import __version__
+from index import SoftDict, __version__
 from index import errors as library
-from index.errors import SoftDictError
+from index.answers import Answer
+from index.errors import EncoderMismatch, SoftDictError
 from service import errors as own
 from service.problems import TABLE, describe, problem_type
 from tests.service.checked import CheckedClient
@@ -101,6 +103,23 @@ def test_not_ready_says_when_to_come_back(client: CheckedClient) -> None:
 
     assert (reply.status_code, reply.get_json()["type"]) == (503, "/problems/not-ready")
     assert reply.headers["Retry-After"] == "1"
+
+
+def test_a_dataset_that_is_deleted_during_the_start_does_not_keep_it_from_being_ready(
+    client: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = SoftDict.search
+
+    def other_request(self: SoftDict, *given: Any, **named: Any) -> Answer:
+        monkeypatch.setattr(SoftDict, "search", search)
+        client.delete("/datasets/palabras")
+        raise EncoderMismatch(self.name, "another", "this one")  # so that the next is asked
+
+    monkeypatch.setattr(SoftDict, "search", other_request)
+    client.application.extensions["softdict"]._get_ready()
+    reply = client.get("/readyz")
+
+    assert reply.status_code == 200, reply.text
 
 
 def test_healthz_asks_for_nothing(client: CheckedClient) -> None:
