@@ -44,11 +44,10 @@ def find_encoding(source: Source, options: LoadOptions) -> str:
     if options.encoding is None:
         return detect_encoding(source)
     wanted = codecs.lookup(options.encoding).name  # U8 and cp65001 are utf-8
-    if wanted == "utf-8":
-        return "utf-8-sig"
-    if wanted in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"):
+    if wanted in ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"):
         head = source.head(4)
-        marked = (name for bom, name in BOMS if head.startswith(bom) and wanted.startswith(name))
+        marks = [name for bom, name in BOMS if head.startswith(bom)]
+        marked = (name for name in marks if wanted.startswith(name.removesuffix("-sig")))
         return next(marked, wanted)
     return options.encoding
 

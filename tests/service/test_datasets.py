@@ -120,6 +120,17 @@ def test_a_table_is_read_in_the_charset_that_it_is_declared_in(make: Make, how: 
     assert [fault["where"] for fault in unknown.get_json()["errors"]] == ["encoding"]
 
 
+@pytest.mark.parametrize("written_in", ["utf-8", "utf-8-sig"])
+def test_a_mark_at_the_beginning_is_said_to_be_there_where_it_is(
+    make: Make, written_in: str
+) -> None:
+    sent = {"data": "key,v\naño,1\n".encode(written_in), "content_type": "text/csv; charset=UTF-8"}
+    report = make().post("/datasets?name=a", **sent).get_json()
+
+    assert report["detected"]["encoding"] == written_in
+    assert report["preview"] == [{"key": "año", "values": {"v": 1}}]
+
+
 @pytest.mark.parametrize("kind", ["application/vnd.apache.parquet", "application/octet-stream"])
 def test_the_charset_of_what_is_no_text_counts_for_nothing(make: Make, kind: str) -> None:
     client = make()
