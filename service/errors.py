@@ -11,6 +11,7 @@ SoftDictError
     ├── JobCancelled          a job that was asked to stop
     ├── TooManyJobs           the queue is full
     ├── NotReady              the service is still starting
+    ├── Stopping              the service ends, and a load with it
     ├── UntrustedHost         a Host header that is not ours
     ├── CrossOrigin           a write asked for by a page of another origin
     └── CannotListen          an address or port that cannot be listened on
@@ -87,6 +88,13 @@ class TooManyJobs(ServiceError):
 
 class NotReady(ServiceError):
     """The service is still starting, or could not: the message says why."""
+
+
+class Stopping(ServiceError):
+    """The service is ending, and loads nothing any more; the next start does."""
+
+    def __init__(self) -> None:
+        super().__init__("the service is stopping, and nothing was loaded; send it again later")
 
 
 class UntrustedHost(ServiceError):

@@ -27,7 +27,7 @@ from index.errors import SoftDictError, UnknownDataset
 from index.loading import LoadOptions
 from index.softdict import SoftDict
 
-from .errors import JobCancelled, NoDatasets, NotReady
+from .errors import NoDatasets, NotReady, Stopping
 from .settings import Settings
 from .work import Jobs
 
@@ -132,7 +132,7 @@ class Runtime:
             self._warm.set()
             log.info("ready %.1f s after the start", time.time() - self.started)
             self._reencode_outdated()
-        except JobCancelled:
+        except Stopping:
             log.info("the start was interrupted")
         except SoftDictError as fault:
             self._fault = fault
@@ -198,7 +198,7 @@ class Runtime:
 
     def _stop_if_closing(self, progress: Progress) -> None:
         if self._closing:
-            raise JobCancelled
+            raise Stopping
 
 
 def runtime() -> Runtime:

@@ -22,7 +22,7 @@ from typing import Literal
 from index.answers import LoadReport, Progress
 from index.errors import SoftDictError
 
-from .errors import JobCancelled, JobFinished, ServiceError, TooManyJobs, UnknownJob
+from .errors import JobCancelled, JobFinished, ServiceError, Stopping, TooManyJobs, UnknownJob
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 JobKind = Literal["load", "reencode"]
@@ -74,11 +74,11 @@ class Jobs:
     ) -> Job:
         """Put a job at the end of the queue.
 
-        Raises TooManyJobs for a load if that is full, and JobCancelled once the queue is closed.
+        Raises TooManyJobs for a load if that is full, and Stopping once the queue is closed.
         """
         with self._changed:
             if self._closed:
-                raise JobCancelled
+                raise Stopping
             if kind == "load" and len(self._queue) >= self._waiting:
                 raise TooManyJobs(self._waiting)
             job = Job(dataset, kind, work, discard)

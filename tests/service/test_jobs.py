@@ -13,7 +13,7 @@ import pytest
 
 from index.answers import LoadReport, Progress
 from index.errors import UnreadableSource
-from service.errors import JobCancelled, JobFinished, TooManyJobs, UnknownJob
+from service.errors import JobCancelled, JobFinished, Stopping, TooManyJobs, UnknownJob
 from service.work import Job, Jobs
 from tests.service.checked import CheckedClient
 from tests.service.conftest import Make
@@ -201,7 +201,7 @@ def test_closing_cancels_what_runs_and_what_waits() -> None:
     closing.join(PATIENCE)
 
     assert (running.state, waiting.state) == ("cancelled", "cancelled")
-    with pytest.raises(JobCancelled):
+    with pytest.raises(Stopping):
         jobs.submit("d", Gate(), lambda: None)
 
 
@@ -242,6 +242,19 @@ def test_wait_chooses(make: Make, wait: str, status: int) -> None:
     if status == 202:
         assert loaded(client, reply.headers["Location"])["state"] == "done"
     assert client.get("/datasets/p").get_json()["entries"] == ROWS
+
+
+@pytest.mark.parametrize("wait", ["0", "1"])
+def test_a_load_that_a_stop_cuts_short_is_to_be_sent_again(make: Make, wait: str) -> None:
+    client = make()
+    state = client.application.extensions["softdict"]
+    state.stop_loads()
+    state.jobs.close()
+    reply = client.post(f"/datasets?name=a&wait={wait}", data=CSV, content_type="text/csv")
+
+    assert (reply.status_code, reply.get_json()["type"]) == (503, "/problems/stopping")
+    assert reply.headers["Retry-After"]
+    assert client.get("/datasets").get_json() == {"datasets": []}
 
 
 def test_a_failed_job_carries_the_problem_and_leaves_nothing(make: Make) -> None:
