@@ -23,7 +23,7 @@ from flask import current_app
 from index.answers import Progress
 from index.catalog import Catalog
 from index.encoders import open_encoder
-from index.errors import SoftDictError, UnknownDataset
+from index.errors import DatasetExists, SoftDictError, UnknownDataset
 from index.loading import LoadOptions
 from index.softdict import SoftDict
 
@@ -163,7 +163,7 @@ class Runtime:
 
     def _create_bundled(self) -> None:
         for dataset in _bundled():
-            if dataset["name"] not in self.catalog:
+            with suppress(DatasetExists):  # by now: requests are answered already
                 self._create(dataset)
         (self.settings.home / MARK).unlink(missing_ok=True)
 

@@ -14,6 +14,8 @@ from index.answers import Answer
 from index.errors import EncoderMismatch, SoftDictError
 from service import errors as own
 from service.problems import TABLE, describe, problem_type
+from service.runtime import Runtime
+from service.settings import Settings
 from tests.service.checked import CheckedClient
 
 
@@ -120,6 +122,26 @@ def test_a_dataset_that_is_deleted_during_the_start_does_not_keep_it_from_being_
     reply = client.get("/readyz")
 
     assert reply.status_code == 200, reply.text
+
+
+def test_a_bundled_name_that_is_taken_during_the_start_does_not_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = Runtime(Settings(home=tmp_path / "store", encoder="random"))
+    create = Runtime._create
+
+    def other_request(self: Runtime, bundled: dict[str, Any]) -> None:
+        monkeypatch.setattr(Runtime, "_create", create)
+        self.catalog.create(bundled["name"], encoder="random")["own"] = 1
+        create(self, bundled)
+
+    monkeypatch.setattr(Runtime, "_create", other_request)
+    state._get_ready()
+    kept = {name: len(dataset) for name, dataset in state.catalog.items()}
+    state.close()
+
+    state.check_ready()
+    assert kept["paises"] == 1 and len(kept) == 3
 
 
 def test_healthz_asks_for_nothing(client: CheckedClient) -> None:
