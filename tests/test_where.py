@@ -344,6 +344,7 @@ def test_as_much_as_allowed_is_allowed():
 
     assert faults({"not": nested})
     assert faults({"price": {"in": list(range(MOST_VALUES + 1))}})
+    assert faults({"or": [{"price": {"in": list(range(MOST_VALUES // 2 + 1))}}] * 2})
 
 
 # --- the mask ---------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from index.wording import shown
 
 DEEPEST = 32  # conditions inside one another
 MOST = 256  # comparisons in one condition
-MOST_VALUES = 10_000  # values after ``in``
+MOST_VALUES = 10_000  # values after ``in``, in all
 _REFUSED = Missing("")  # stands for what has a fault, until all faults are raised
 
 
@@ -52,7 +52,7 @@ class Builder:
 
     def __init__(self, columns: Sequence[Column] | None) -> None:
         self._columns = None if columns is None else {column.name: column for column in columns}
-        self._conditions = 0
+        self._conditions = self._values = 0
         self.faults: list[Fault] = []
 
     def refuse(self, spot: Spot, message: str) -> Where:
@@ -77,8 +77,9 @@ class Builder:
         found = self._column(column, at)
         if found is not None and found.type == "vector":
             return self._vector(found, at)
-        if len(values) > MOST_VALUES:
-            return self.refuse(at, f"at most {MOST_VALUES:,} values after in")
+        self._values += len(values)
+        if self._values > MOST_VALUES:
+            return self.refuse(at, f"at most {MOST_VALUES:,} values after in, in one condition")
         checked = [self._value(found, value, spot) for value, spot in values]
         return Among(column, tuple(value for value in checked if value is not None))
 
