@@ -21,6 +21,8 @@ def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) 
     InvalidRequest
         Naming every key that is unknown and every weight that is not one.
     """
+    if not isinstance(given, Mapping):
+        raise InvalidRequest(Fault("weights", 'write weights by key: {"a": 3, "b": 1}'))
     places = {key: snapshot.find(key) for key in given}
     faults = [
         Fault(f"weights.{key}", f"{dataset!r} has no such key")

@@ -51,6 +51,14 @@ def test_a_weight_that_cannot_be_shared_out_is_refused(weight):
     assert d.compare("a", weights={"a": 1e150, "b": 1e150}).manual.blend["value"].mean == 1.5
 
 
+@pytest.mark.parametrize("given", [["a"], [("a", 1)], "a", 5])
+def test_weights_that_are_not_by_key_are_refused(given):
+    d = SoftDict({"a": 1, "b": 2}, encoder="random")
+
+    with pytest.raises(InvalidRequest, match=r"^weights: write weights by key"):
+        d.compare("a", weights=given)
+
+
 def test_what_an_entry_holds_is_said_whole_and_what_reads_alike_is_no_difference():
     prices = {"casa": 1234567.89, "coche": 12345.67, "moto": 126014024}
     table = {key: {"price": price, "vat": 0.21} for key, price in prices.items()}
