@@ -24,6 +24,7 @@ def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) 
     if not isinstance(given, Mapping):
         raise InvalidRequest(Fault("weights", 'write weights by key: {"a": 3, "b": 1}'))
     places = {key: snapshot.find(key) for key in given}
+    weights = {key: weight for key in given if (weight := _weight(given[key])) is not None}
     faults = [
         Fault(f"weights.{key}", f"{dataset!r} has no such key")
         for key, place in places.items()
@@ -31,17 +32,28 @@ def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) 
     ]
     faults += [
         Fault(f"weights.{key}", f"write a number from 0 to {LARGEST:.0e}")
-        for key, weight in given.items()
-        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= weight <= LARGEST
+        for key in given
+        if key not in weights
     ]
-    if not faults and not sum(given.values()) > 0:
+    total = sum(weights.values())
+    if not faults and not total > 0:
         faults = [Fault("weights", "give at least one key a weight above zero")]
     if faults:
         raise InvalidRequest(*faults)
-    total = float(sum(given.values()))
-    shares = {key: weight / total for key, weight in given.items()}
+    shares = {key: weight / total for key, weight in weights.items()}
     by_place = {place: shares[key] for key, place in places.items() if place is not None}
     return ManualAnswer(shares, total, blend_all(snapshot, weights_of(snapshot, by_place)))
+
+
+def _weight(given: object) -> float | None:
+    """Give a weight as Python's own number: NumPy's short ones overflow in a sum."""
+    if isinstance(given, bool) or not isinstance(given, Real):
+        return None
+    try:
+        weight = float(given)
+    except OverflowError:
+        return None
+    return weight if 0 <= weight <= LARGEST else None
 
 
 def compared(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from index import SoftDict
@@ -57,6 +59,22 @@ def test_weights_that_are_not_by_key_are_refused(given):
 
     with pytest.raises(InvalidRequest, match=r"^weights: write weights by key"):
         d.compare("a", weights=given)
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [np.uint8(200), np.float16(60_000), np.float32(0.1), np.int64(3), Fraction(1, 3)],
+)
+def test_weights_of_any_kind_of_number_are_shared_out_alike(weight):
+    d = SoftDict({"a": 1, "b": 2}, encoder="random")
+
+    manual = d.compare("a", weights={"a": weight, "b": weight}).manual
+
+    assert manual.weights == {"a": 0.5, "b": 0.5}
+    assert manual.total == 2 * float(weight)
+    assert manual.blend["value"].mean == 1.5
+    with pytest.raises(InvalidRequest, match="at least one key a weight above zero"):
+        d.compare("a", weights={"a": Fraction(1, 10**400)})
 
 
 def test_what_an_entry_holds_is_said_whole_and_what_reads_alike_is_no_difference():
