@@ -20,13 +20,19 @@ SoftDictError
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 class SoftDictError(Exception):
     """The root: catch this to catch every fault softdict raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Cross to another process: by default ``__init__`` would be given the whole sentence."""
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
