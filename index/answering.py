@@ -51,7 +51,7 @@ class Question:
 
 
 def parse_question(
-    queries: Sequence[str],
+    queries: Iterable[str],
     *,
     k: int = 1,
     temperature: object = None,
@@ -77,14 +77,17 @@ def parse_question(
         except InvalidRequest as fault:
             faults.extend(fault.faults)
 
-    if not all(isinstance(query, str) and query.strip() for query in queries):
+    asked = tuple(queries)  # once: it may be a generator
+    if isinstance(queries, str):
+        faults.append(Fault("query", "write a list of questions, not one text"))
+    elif not all(isinstance(query, str) and query.strip() for query in asked):
         faults.append(Fault("query", "write something to ask for"))
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         faults.append(Fault("k", "write a whole number of matches, at least 1"))
     if mode not in ("soft", "exact"):
         faults.append(Fault("mode", "write soft or exact"))
     question = Question(
-        tuple(queries),
+        asked,
         k,
         parsed(parse_temperature, temperature),
         parsed(parse_as_of, as_of),

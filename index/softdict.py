@@ -497,7 +497,7 @@ class SoftDict(MutableMapping[str, Any]):
 
     def search_many(
         self,
-        queries: Sequence[str],
+        queries: Iterable[str],
         *,
         k: int = 10,
         temperature: float | str | Temperature | None = None,
