@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -82,13 +83,13 @@ def parse_question(
         faults.append(Fault("query", "write a list of questions, not one text"))
     elif not all(isinstance(query, str) and query.strip() for query in asked):
         faults.append(Fault("query", "write something to ask for"))
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+    if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
         faults.append(Fault("k", "write a whole number of matches, at least 1"))
     if mode not in ("soft", "exact"):
         faults.append(Fault("mode", "write soft or exact"))
     question = Question(
         asked,
-        k,
+        int(k) if isinstance(k, Integral) else 1,
         parsed(parse_temperature, temperature),
         parsed(parse_as_of, as_of),
         parsed(lambda given: parse_where(given, columns), where),

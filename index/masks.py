@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,8 +55,8 @@ def parse_as_of(value: object) -> AsOf | None:
         if text.isascii() and text.isdigit() and len(text) <= 18:
             return AsOf(position=int(text))
         value = _parse_moment(text)
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return AsOf(position=value)
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0:
+        return AsOf(position=int(value))
     if isinstance(value, datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=UTC)
         return AsOf(moment=aware.timestamp())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, get_args
 
 from index.answers import Precision
@@ -58,7 +59,7 @@ def parse_tolerance(value: object) -> float:
         If it is anything else.
     """
     try:
-        number = float(value) if isinstance(value, int | float | str) else math.nan
+        number = float(value) if isinstance(value, Real | str) else math.nan
     except (ValueError, OverflowError):
         number = math.nan
     if isinstance(value, bool) or not 0 <= number < 1:

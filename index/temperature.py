@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -69,17 +70,18 @@ def parse_temperature(value: object) -> Temperature:
                 return Temperature("effective_keys", wanted)
             raise _fault("effective_keys takes a number of keys, at least 1: effective_keys:5")
         value = _number(text)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if SMALLEST <= value <= GREATEST:
-            return Temperature("number", float(value))
+    if isinstance(value, Real) and not isinstance(value, bool):
+        tau = _number(value)
+        if tau is not None and SMALLEST <= tau <= GREATEST:
+            return Temperature("number", tau)
         raise _fault(f"a number must lie between {SMALLEST:g} and {GREATEST:g}, in units of cosine")
     raise _fault("write a positive number such as 0.1, auto, sqrt_d or effective_keys:5")
 
 
-def _number(text: str) -> float | None:
+def _number(given: str | Real) -> float | None:
     try:
-        return float(text)
-    except ValueError:
+        return float(given)
+    except (ValueError, OverflowError):
         return None
 
 
