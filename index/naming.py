@@ -52,6 +52,11 @@ def is_text(given: str) -> bool:
     return True
 
 
+def plain_text(given: str) -> str:
+    """Give a text as a str and nothing more: str() of a member of an Enum may give its name."""
+    return str.__str__(given)
+
+
 def repeated_names(names: Iterable[str]) -> list[str]:
     """Give the names that stand more than once. In one pass: a stranger may send many."""
     return [name for name, count in Counter(names).items() if count > 1]

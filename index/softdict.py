@@ -716,8 +716,7 @@ class SoftDict(MutableMapping[str, Any]):
     # Writing, inside: one path for put, update and load
 
     def _put(self, given: Mapping[str, object]) -> int:
-        for key in given:
-            check_key(key, LONGEST_KEY)
+        given = {check_key(key, LONGEST_KEY): value for key, value in given.items()}
         if not given:
             return 0
         with self._writing:

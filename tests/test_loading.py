@@ -6,6 +6,7 @@ import bz2
 import csv
 import datetime
 import decimal
+import enum
 import gzip
 import io
 import itertools
@@ -834,6 +835,11 @@ def test_vectors_of_the_rarer_width_are_bad_rows() -> None:
 NUMBER, PAIR, TEXT = Column("v", "number"), Column("v", "vector", 2), Column("v", "text")
 
 
+class Colour(str, enum.Enum):  # noqa: UP042 (of a StrEnum, str() is the text; of this, its name)
+    RED = "red"
+    ROT = "rot"
+
+
 @pytest.mark.parametrize(
     ("value", "column", "expected"),
     [
@@ -847,6 +853,8 @@ NUMBER, PAIR, TEXT = Column("v", "number"), Column("v", "vector", 2), Column("v"
         ([1, 2.5], PAIR, (1.0, 2.5)),
         (np.array([1, 2]), PAIR, (1.0, 2.0)),
         ("x", TEXT, "x"),
+        (Colour.RED, TEXT, "red"),
+        (np.str_("x"), TEXT, "x"),
         ("", TEXT, ""),
         (True, TEXT, "true"),
         (np.bool_(False), TEXT, "false"),
@@ -902,6 +910,21 @@ def test_a_value_that_its_column_cannot_hold_is_refused(
         cast_value(value, column)
     assert str(caught.value).startswith("column 'v': ")
     assert message in str(caught.value)
+
+
+def test_a_text_that_is_a_member_of_an_enum_is_its_text_and_not_its_name(tmp_path: Path) -> None:
+    red, rot = Colour.RED, Colour.ROT
+
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d.update({rot: red, "grün": "green"})
+        kept = [dict(d), dict(SoftDict({rot: red, "grün": "green"}, encoder="random"))]
+        found = d.search("x", where={"value": red}), d.search("x", where={"value": {"in": [red]}})
+    with SoftDict.open(tmp_path) as d:
+        kept.append(dict(d))
+    for entries in kept:
+        assert entries == {"rot": "red", "grün": "green"}
+        assert {type(text) for entry in entries.items() for text in entry} == {str}
+    assert [[match.key for match in answer.matches] for answer in found] == [["rot"], ["rot"]]
 
 
 # Keys that repeat

@@ -18,7 +18,7 @@ from typing import Literal, TypeGuard
 
 from index.answers import Column, Value
 from index.errors import InvalidKey, WrongValue
-from index.naming import is_text
+from index.naming import is_text, plain_text
 from index.values import LARGEST
 
 Style = Literal["point", "comma"]
@@ -55,7 +55,7 @@ def check_key(key: object, max_length: int) -> str:
         raise InvalidKey(f"the key has {len(key)} characters; at most {max_length} are allowed")
     if not is_text(key):
         raise InvalidKey("the key holds half a surrogate pair, which is no character")
-    return key
+    return plain_text(key)
 
 
 def cast_value(value: object, column: Column) -> Value:
@@ -178,7 +178,7 @@ def _label(value: object, column: Column) -> str:
     if isinstance(value, str):
         if not is_text(value):
             raise WrongValue(column.name, "the text holds half a surrogate pair")
-        return str(value)
+        return plain_text(value)
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return "true" if value else "false"
     if isinstance(value, (datetime.date, datetime.time)):

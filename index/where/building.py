@@ -10,6 +10,7 @@ from numbers import Integral, Real
 
 from index.answers import Column
 from index.errors import Fault, InvalidRequest
+from index.naming import plain_text
 from index.where.conditions import (
     Among,
     And,
@@ -127,7 +128,7 @@ class Builder:
             if column is not None and column.type == "number":
                 self.refuse(at, f"{column.name!r} holds numbers, and {shown(value)} is none")
                 return None
-            return value
+            return plain_text(value)
         if not isinstance(value, Real):
             self.refuse(at, "write a number or text; null is only for {column: null}")
             return None
