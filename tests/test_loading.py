@@ -735,6 +735,8 @@ def test_a_column_of_text_cells_has_its_type(cells: list[str], kind: str) -> Non
         ([2**60, 1], "text"),
         ([[1, 2], [3, 4], None], "vector"),
         (["a", "a", "b", "b"], "category"),
+        ([list(np.array([1, 2])), [np.float32(0.5), Fraction(1, 2)]], "vector"),
+        ([np.True_, np.False_], "category"),
         ([1, float("nan"), 2], "number"),
         ([None], "text"),
     ],

@@ -139,9 +139,15 @@ def is_numbers(items: object) -> TypeGuard[Sequence[object]]:
         isinstance(items, (list, tuple))
         and len(items) > 0
         and all(
-            isinstance(item, (int, float, Decimal)) and not isinstance(item, bool) for item in items
+            isinstance(item, (int, float, Decimal, Real)) and not isinstance(item, bool)
+            for item in items
         )
     )
+
+
+def is_boolean(value: object) -> bool:
+    """Say whether this is True or False, NumPy's own too."""
+    return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
 
 
 def _number(value: object, column: Column) -> float | int:
@@ -179,7 +185,7 @@ def _label(value: object, column: Column) -> str:
         if not is_text(value):
             raise WrongValue(column.name, "the text holds half a surrogate pair")
         return plain_text(value)
-    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+    if is_boolean(value):
         return "true" if value else "false"
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()

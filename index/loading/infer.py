@@ -30,6 +30,7 @@ from index.loading.cast import (
     LONGEST_NUMERAL,
     MISSING_MARKS,
     Style,
+    is_boolean,
     is_numbers,
     parse_vector,
     plain_numeral,
@@ -101,7 +102,7 @@ class Profile:
             return "missing"
         if isinstance(cell, str):
             return "label"
-        if isinstance(cell, bool):
+        if is_boolean(cell):
             return "boolean"
         if isinstance(cell, Integral):
             return "int" if abs(int(cell)) <= EXACT else "code"
