@@ -888,6 +888,10 @@ def test_a_value_is_cast_to_its_column(value: object, column: Column, expected: 
         (1.1e150, NUMBER, "1.1e+150 is beyond ±1e+150"),
         ([0, -1e200], PAIR, "-1e+200 is beyond ±1e+150"),
         (10**400, NUMBER, "an integer beyond ±2^53 is not exact"),
+        (decimal.Decimal(2**53 + 1), NUMBER, "an integer beyond ±2^53 is not exact"),
+        (decimal.Decimal("-1E+999999999"), NUMBER, "an integer beyond ±2^53 is not exact"),
+        (Fraction(10**400), NUMBER, "is beyond ±1e+150"),
+        (Fraction(10**400), TEXT, "is a Fraction, not a label or text"),
         (1j, NUMBER, "is a complex, not a number"),
         ([1], NUMBER, "is a list, not a number"),
         ([1], PAIR, "the vector has 1 numbers, not 2"),
@@ -1000,6 +1004,10 @@ def test_an_integer_that_python_does_not_spell_is_a_wrong_value_and_no_surprise(
     assert [column.type for column in infer_columns([{"v": 10**5000}, {"v": 1}])] == ["text"]
     with pytest.raises(WrongValue, match="an integer of so many digits"):
         SoftDict({"a": 10**5000, "b": 1}, encoder="random")
+    with pytest.raises(WrongValue, match="a number of thousands of digits is a number, not a list"):
+        cast_value(10**5000, PAIR)
+    with pytest.raises(WrongValue, match="a number of thousands of digits is beyond ±1e"):
+        cast_value(Fraction(10**5000), NUMBER)
 
 
 @given(

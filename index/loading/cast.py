@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Literal, TypeGuard
@@ -24,6 +25,8 @@ from index.values import LARGEST
 Style = Literal["point", "comma"]
 
 EXACT = 2**53  # the integers up to here are exact in a double
+INEXACT = "an integer beyond ±2^53 is not exact; keep it as text"
+BEYOND = f"is beyond ±{LARGEST:.0e}"
 # Missing in columns of numbers and vectors; in columns of labels only an empty cell is.
 MISSING_MARKS = frozenset(
     {"", "na", "n/a", "nan", "null", "none", "-", "<na>", "#n/a", "#n/d", "#nv"}
@@ -153,19 +156,24 @@ def is_boolean(value: object) -> bool:
 def _number(value: object, column: Column) -> float | int:
     if isinstance(value, Decimal):
         whole = value.is_finite() and value == value.to_integral()
+        if whole and value.copy_abs() > EXACT:  # int() would write out all zeros of 1E+999999999
+            raise WrongValue(column.name, INEXACT)
         # A signaling NaN makes no float.
         value = int(value) if whole else math.nan if value.is_nan() else float(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise WrongValue(column.name, f"{_shown(value)} is {_kind(value)}, not a number")
     if isinstance(value, Integral):
         if abs(int(value)) > EXACT:
-            raise WrongValue(column.name, "an integer beyond ±2^53 is not exact; keep it as text")
+            raise WrongValue(column.name, INEXACT)
         return int(value)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError as fault:  # of a fraction; it is no infinity
+        raise WrongValue(column.name, f"{_shown(value)} {BEYOND}") from fault
     if not math.isfinite(number):
         raise WrongValue(column.name, f"{_shown(number)} is not a finite number")
     if abs(number) > LARGEST:
-        raise WrongValue(column.name, f"{_shown(number)} is beyond ±{LARGEST:.0e}")
+        raise WrongValue(column.name, f"{_shown(number)} {BEYOND}")
     return number
 
 
@@ -193,8 +201,9 @@ def _label(value: object, column: Column) -> str:
         return str(value)
     if isinstance(value, Integral):
         return _numeral(int(value), column)
-    if isinstance(value, Real) and math.isfinite(value):
-        return repr(float(value))
+    with suppress(OverflowError):  # of a fraction
+        if isinstance(value, Real) and math.isfinite(value):
+            return repr(float(value))
     raise WrongValue(column.name, f"{_shown(value)} is {_kind(value)}, not a label or text")
 
 
@@ -206,7 +215,10 @@ def _numeral(value: int, column: Column) -> str:
 
 
 def _shown(value: object) -> str:
-    shown = repr(value) if isinstance(value, (str, int, float)) else str(value)
+    try:
+        shown = repr(value) if isinstance(value, (str, int, float)) else str(value)
+    except ValueError:  # of the digits, Python spells no more than some thousand
+        return "a number of thousands of digits"
     return shown if len(shown) <= 40 else f"{shown[:37]}…"
 
 
