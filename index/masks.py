@@ -57,6 +57,8 @@ def parse_as_of(value: object) -> AsOf | None:
         value = _parse_moment(text)
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0:
         return AsOf(position=int(value))
+    if isinstance(value, date) and value != value:  # pandas' NaT is one
+        value = None
     if isinstance(value, datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=UTC)
         return AsOf(moment=aware.timestamp())

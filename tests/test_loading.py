@@ -837,6 +837,15 @@ def test_vectors_of_the_rarer_width_are_bad_rows() -> None:
 NUMBER, PAIR, TEXT = Column("v", "number"), Column("v", "vector", 2), Column("v", "text")
 
 
+class NoTime(datetime.datetime):
+    """Is a point in time to Python, and none, as the NaT of pandas."""
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    __hash__ = datetime.datetime.__hash__
+
+
 class Colour(str, enum.Enum):  # noqa: UP042 (of a StrEnum, str() is the text; of this, its name)
     RED = "red"
     ROT = "rot"
@@ -907,6 +916,7 @@ def test_a_value_is_cast_to_its_column(value: object, column: Column, expected: 
         (float("nan"), TEXT, "nan is a number, not a label or text"),
         (decimal.Decimal("sNaN"), TEXT, "sNaN is a Decimal, not a label or text"),
         ("\ud800", TEXT, "half a surrogate pair"),
+        (NoTime(1, 1, 1), TEXT, "is a NoTime, not a label or text"),
     ],
 )
 def test_a_value_that_its_column_cannot_hold_is_refused(

@@ -45,7 +45,24 @@ def test_the_last_day_there_is_hides_nothing():
     assert d.search("a", as_of="9999-12-31") == d.search("a")
 
 
-@pytest.mark.parametrize("given", ["", "tomorrow", -1, True, 1.5, "2026-13-01", [], "-3"])
+class NoTime(datetime):
+    """Is a point in time to Python, and none, as the NaT of pandas."""
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    def __ne__(self, other: object) -> bool:
+        return True
+
+    def timestamp(self) -> float:
+        raise ValueError("NoTime does not support timestamp")
+
+    __hash__ = datetime.__hash__
+
+
+@pytest.mark.parametrize(
+    "given", ["", "tomorrow", -1, True, 1.5, "2026-13-01", [], "-3", NoTime(1, 1, 1)]
+)
 def test_refused_spellings(given):
     with pytest.raises(InvalidRequest) as refused:
         parse_as_of(given)

@@ -195,7 +195,7 @@ def _label(value: object, column: Column) -> str:
         return plain_text(value)
     if is_boolean(value):
         return "true" if value else "false"
-    if isinstance(value, (datetime.date, datetime.time)):
+    if isinstance(value, (datetime.date, datetime.time)) and value == value:  # unlike NaT
         return value.isoformat()
     if isinstance(value, Decimal) and value.is_finite():
         return str(value)
