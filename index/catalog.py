@@ -86,6 +86,10 @@ class Catalog(Mapping[str, SoftDict]):
         except KeyError:
             raise UnknownDataset(name, list(self._datasets)) from None
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """Give a dataset, or the default: the one that ``Mapping`` has waits for a KeyError."""
+        return self._datasets.get(name, default)
+
     def __contains__(self, name: object) -> bool:
         return name in self._datasets
 

@@ -514,6 +514,15 @@ def test_datasets_of_one_folder(tmp_path):
         assert {name: dict(d) for name, d in catalog.items()} == {"uno": {"z": 9}}
 
 
+def test_a_catalog_gives_what_is_there_or_the_default(tmp_path):
+    with Catalog.open(tmp_path) as catalog:
+        made = catalog.create("a", encoder="random")
+
+        assert catalog.get("a") is catalog.get("a", None) is made
+        assert catalog.get("b") is None
+        assert catalog.get("b", "none") == "none"
+
+
 def test_a_dry_run_types_everything_and_writes_nothing(tmp_path):
     with Catalog.open(tmp_path) as catalog:
         report = catalog.load("t", b"key;price\na;1,5\nb;2,5\n", OPTIONS, dry_run=True)
