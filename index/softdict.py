@@ -72,6 +72,7 @@ from index.vectors import VectorBlock, half_is_fast
 from index.writing import Changes, Row, by_column, cast_row, load_report, prepare, table_rows
 
 log = logging.getLogger("softdict")
+_RAISE: Any = object()  # no default was given
 
 
 class Moment(NamedTuple):
@@ -336,6 +337,25 @@ class SoftDict(MutableMapping[str, Any]):
     def __delitem__(self, key: str) -> None:
         with self._writing:
             self._remove(self._snapshot, [self._find(self._snapshot, key)])
+
+    def pop(self, key: str, default: Any = _RAISE) -> Any:
+        """Remove a key and give what it held; without it the default, or UnknownEntry."""
+        with self._writing:  # of several threads, one gets it
+            if key not in self and default is not _RAISE:
+                return default
+            value = self[key]
+            del self[key]
+            return value
+
+    def popitem(self) -> tuple[str, Any]:
+        """Remove the first entry and give it; KeyError where there is none."""
+        with self._writing:
+            return super().popitem()
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """Give what a key holds; where it is not there, put the default first."""
+        with self._writing:
+            return super().setdefault(key, default)
 
     def clear(self) -> None:
         """Remove every entry in one transaction."""

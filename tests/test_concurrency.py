@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from index import Catalog, LoadOptions, SoftDict, softdict
 from index import catalog as catalog_module
-from index.errors import UnknownDataset
+from index.errors import UnknownDataset, UnknownEntry
 from tests.service.running import PATIENCE
 
 
@@ -55,6 +57,52 @@ def test_a_change_of_settings_during_the_first_question_holds_up_nobody(
     assert not held_up and ended(asking, changing)
     assert catalog["a"].describe().temperature == "0.1"
     catalog.close()
+
+
+def in_eight_threads(work: Callable[[int], object]) -> list[BaseException]:
+    """Do work in threads that begin at once, and give what they raised."""
+    together, raised = threading.Barrier(8), []
+
+    def one(number: int) -> None:
+        together.wait(PATIENCE)
+        try:
+            work(number)
+        except Exception as fault:
+            raised.append(fault)
+
+    assert ended(*(begun(partial(one, number)) for number in range(8)))
+    return raised
+
+
+def test_an_entry_that_many_threads_pop_goes_to_one_of_them() -> None:
+    d = SoftDict({str(number): number for number in range(100)}, encoder="random")
+    taken: list[int] = []
+
+    def take(_: int) -> None:
+        for number in range(50):
+            taken.append(d.pop(str(number), -1))
+        with suppress(KeyError):
+            while True:
+                taken.append(d.popitem()[1])
+        assert not len(d)  # so it was right to say that there is none
+
+    assert in_eight_threads(take) == []
+    assert sorted(number for number in taken if number >= 0) == list(range(100))
+    assert taken.count(-1) == 7 * 50
+    with pytest.raises(UnknownEntry):
+        d.pop("0")
+
+
+def test_a_default_that_many_threads_set_is_that_of_one_of_them() -> None:
+    d = SoftDict({"a": 0}, encoder="random")
+    given: dict[str, set[object]] = {str(number): set() for number in range(50)}
+
+    def give(mine: int) -> None:
+        for key, seen in given.items():
+            seen.add(d.setdefault(key, mine))
+
+    assert in_eight_threads(give) == []
+    assert {key: {d[key]} for key in given} == given
 
 
 CSV = LoadOptions(format="csv")
