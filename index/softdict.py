@@ -9,7 +9,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+    ValuesView,
+)
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -83,6 +92,24 @@ class Moment(NamedTuple):
 
     record: Record
     snapshot: Snapshot
+
+
+class _Items(ItemsView[str, Any]):
+    """Keys with their values; going through them shows those of one moment."""
+
+    _mapping: SoftDict
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return self._mapping._held()
+
+
+class _Values(ValuesView[Any]):
+    """Values in the order of the keys; going through them shows those of one moment."""
+
+    _mapping: SoftDict
+
+    def __iter__(self) -> Iterator[Any]:
+        return (value for _, value in self._mapping._held())
 
 
 class SoftDict(MutableMapping[str, Any]):
@@ -322,6 +349,16 @@ class SoftDict(MutableMapping[str, Any]):
     def __iter__(self) -> Iterator[str]:
         snapshot = self._snapshot
         return (snapshot.key(place) for place in snapshot.places())
+
+    def items(self) -> ItemsView[str, Any]:
+        return _Items(self)
+
+    def values(self) -> ValuesView[Any]:
+        return _Values(self)
+
+    def _held(self) -> Iterator[tuple[str, Any]]:
+        snapshot = self._snapshot
+        return ((snapshot.key(p), bare(snapshot.parted(p)[0])) for p in snapshot.places())
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self._snapshot.find(key) is not None

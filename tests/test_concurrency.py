@@ -105,6 +105,21 @@ def test_a_default_that_many_threads_set_is_that_of_one_of_them() -> None:
     assert {key: {d[key]} for key in given} == given
 
 
+def test_items_and_values_are_those_of_one_moment_whatever_is_written_meanwhile() -> None:
+    d = SoftDict({"a": 1, "b": 2, "c": 3}, encoder="random")
+    items, values = iter(d.items()), iter(d.values())
+
+    seen = [next(items), next(values)]
+    d.update({"a": 10, "c": 30, "d": 40})
+    del d["b"]
+
+    assert seen == [("a", 1), 1]
+    assert (list(items), list(values)) == ([("b", 2), ("c", 3)], [2, 3])
+    assert (list(d.items())[-1], list(d.values())) == (("d", 40), [10, 30, 40])
+    assert ("c", 30) in d.items() and ("b", 2) not in d.items() and 30 in d.values()
+    assert (len(d.items()), d.items() & {("a", 10)}) == (3, {("a", 10)})
+
+
 CSV = LoadOptions(format="csv")
 
 
