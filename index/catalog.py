@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from index import generation
 from index.answers import Column, Description, LoadReport, Precision
@@ -79,6 +79,13 @@ class Catalog(Mapping[str, SoftDict]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse: of two over one store, neither would see what the other writes."""
+        raise TypeError(
+            "a Catalog is not copied or pickled: open its folder in the other process, with "
+            "Catalog.open(folder, read_only=True) if this one has it open"
+        )
 
     def __getitem__(self, name: str) -> SoftDict:
         try:

@@ -22,7 +22,7 @@ from collections.abc import (
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 
@@ -246,6 +246,13 @@ class SoftDict(MutableMapping[str, Any]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse: of two over one store, neither would see what the other writes."""
+        raise TypeError(
+            "a SoftDict is not copied or pickled: take dict(d), or open its folder in the other "
+            "process, with Catalog.open(folder, read_only=True) if this one has it open"
+        )
 
     def __repr__(self) -> str:
         return f"<SoftDict {self.name!r}: {len(self)} entries>"

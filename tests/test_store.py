@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import random
 import signal
 import sqlite3
@@ -512,6 +514,17 @@ def test_datasets_of_one_folder(tmp_path):
         assert list(catalog) == ["uno"]
     with Catalog.open(tmp_path) as catalog:
         assert {name: dict(d) for name, d in catalog.items()} == {"uno": {"z": 9}}
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_two_dictionaries_over_one_store_are_not_made_by_a_copy(tmp_path, duplicate):
+    with Catalog.open(tmp_path) as catalog:
+        d = catalog.create("a", encoder="random")
+
+        with pytest.raises(TypeError, match="a SoftDict is not copied or pickled"):
+            duplicate(d)
+        with pytest.raises(TypeError, match="a Catalog is not copied or pickled"):
+            duplicate(catalog)
 
 
 def test_a_catalog_gives_what_is_there_or_the_default(tmp_path):
