@@ -6,6 +6,8 @@ import gc
 import math
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -20,6 +22,9 @@ from index import SoftDict, encoders, open_encoder
 from index.encoders import EncoderWorker
 from index.encoders.teaching import TUTORIAL, CircleEncoder, RandomEncoder
 from index.errors import EncoderMismatch, EncoderUnavailable, InvalidRequest
+from tests.service.running import PATIENCE
+
+ROOT = Path(__file__).parents[1]
 
 
 class Recorder:
@@ -409,3 +414,35 @@ def test_a_dictionary_ends_the_thread_of_an_encoder_of_ones_own_and_no_others():
     assert threading.active_count() == before
     assert len(shared.encode_queries(["a"])) == 1
     shared.close()
+
+
+FORKED = """
+import os, sys
+from index import SoftDict, encoders
+from index.encoders.teaching import RandomEncoder
+from index.errors import EncoderUnavailable
+spec = sys.argv[1]
+d = SoftDict({"a": 1, "b": 2}, encoder=RandomEncoder(7) if spec == "own" else spec)
+d.search("a")  # the encoder's thread waits for more
+child = os.fork()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+try:
+    print(d["b"], d.search("b", k=1).matches[0].key, flush=True)
+except EncoderUnavailable as fault:
+    print(fault, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [("random:7", "2 b"), ("builtin", "2 b"), ("own", "this process was forked from the one")],
+)
+def test_a_forked_process_opens_an_encoder_anew_or_says_why_it_cannot(spec, said):
+    forked = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED, spec]
+
+    done = subprocess.run(forked, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+
+    assert done.stdout.startswith(said), done.stderr
+    assert done.returncode == 0

@@ -11,6 +11,7 @@ the model (tokenizers are not safe across threads) and batches what arrives toge
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import MutableMapping
 from pathlib import Path
@@ -59,6 +60,21 @@ def open_encoder(spec: str | Encoder = "builtin") -> EncoderWorker:
         if worker is None:
             worker = known[spec] = EncoderWorker(_load(spec))
         return worker
+
+
+def _begin_anew() -> None:
+    """Let a forked process open encoders of its own: the threads of these stayed in the other.
+
+    Not those of torch, which waits there for threads of its own, without end.
+    """
+    global _opening
+    _opening = threading.Lock()
+    _teaching.clear()
+    _open.pop("builtin", None)
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 def check_spec(spec: str) -> None:

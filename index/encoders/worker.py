@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import os
 import queue
 import random
 import threading
@@ -57,6 +58,7 @@ class EncoderWorker:
         self._closed = False
         self._closing = threading.Lock()  # what is submitted is answered, or refused at once
         self._thread: threading.Thread | None = None  # while there is work
+        self._process = os.getpid()
 
     def close(self, timeout: float = 30.0) -> None:
         """End the thread, and wait, ``timeout`` seconds at most, for the step that is running.
@@ -137,6 +139,11 @@ class EncoderWorker:
         return np.array([known[text] for text in texts]).reshape(-1, self.dimension)
 
     def _submit(self, priority: int, texts: Sequence[str], kind: Kind) -> _Job:
+        if self._process != os.getpid():
+            raise EncoderUnavailable(
+                "this process was forked from the one that opened the encoder, where its threads "
+                "stayed: start processes by spawn, or open it only after the fork"
+            )
         job = _Job(priority, next(self._numbers), [_readable(text) for text in texts], kind)
         with self._closing:
             self._check_open()
