@@ -153,7 +153,8 @@ class Store:
 
     def __init__(self, home: Path | None, *, read_only: bool = False) -> None:
         self.home = home
-        self.read_only = read_only
+        self._opened_read_only = read_only
+        self._process = os.getpid()
         self._lock = threading.RLock()
         self._afterwards: list[Callable[[], None]] = []
         self._file_lock: FileLock | None = None
@@ -165,6 +166,16 @@ class Store:
         except BaseException:
             self._release()
             raise
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it may not be written here: it was opened so, or this process is a fork."""
+        return self._opened_read_only or self._is_forked
+
+    @property
+    def _is_forked(self) -> bool:
+        """Whether another process opened the folder; a store in memory is each one's own."""
+        return self.home is not None and self._process != os.getpid()
 
     @staticmethod
     def exists(home: Path) -> bool:
@@ -322,8 +333,13 @@ class Store:
     @contextmanager
     def transaction(self) -> Iterator[Self]:
         """All or nothing. Writers take turns; a nested transaction joins the outer one."""
-        if self.read_only:
+        if self._opened_read_only:
             raise ReadOnlyStore("this store is open for reading only")
+        if self._is_forked:
+            raise ReadOnlyStore(
+                "this store can only be read here: it is open for writing in the process that this "
+                "one was forked from"
+            )
         with self._turn():
             if self._connection.in_transaction:
                 yield self

@@ -230,6 +230,35 @@ def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path):
         assert d["a"] == 1
 
 
+def test_a_forked_process_reads_what_was_there_and_writes_nothing(tmp_path):
+    with python(
+        "import os, sys\n"
+        "from index import SoftDict\n"
+        "from index.errors import ReadOnlyStore\n"
+        "with SoftDict.open(sys.argv[1], encoder='random') as d:\n"
+        "    d['a'] = 1\n"
+        "    private = SoftDict({'x': 1}, encoder='random')\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        private['y'] = 2\n"
+        "        try:\n"
+        "            d['b'] = 2\n"
+        "        except ReadOnlyStore as fault:\n"
+        "            print(dict(d), dict(private), fault, flush=True)\n"
+        "        d.close()\n"
+        "        os._exit(0)\n"
+        "    os.waitpid(child, 0)\n"
+        "    d['b'] = 3\n",
+        tmp_path,
+    ) as forking:
+        said, _ = forking.communicate(timeout=60)
+
+    assert said.startswith("{'a': 1} {'x': 1, 'y': 2} ")
+    assert "it is open for writing in the process that this one was forked from" in said
+    with SoftDict.open(tmp_path) as d:
+        assert dict(d) == {"a": 1, "b": 3}
+
+
 def test_a_folder_that_another_thread_closed_can_be_opened_again(tmp_path):
     catalog = Catalog.open(tmp_path)
     with pytest.raises(StoreLocked, match="or elsewhere in this one"):
