@@ -128,6 +128,39 @@ def test_a_fault_reaches_the_one_who_asked_and_the_worker_goes_on():
     assert np.allclose(worker.encode_query("fine"), expected("fine"), atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda rows: rows * 5, "rows of length 5,"),
+        (lambda rows: rows * np.nan, "rows of length nan,"),
+        (lambda rows: rows[:1], r"an array of shape \(1, 2\)"),
+        (lambda rows: np.hstack([rows, rows]), r"an array of shape \(3, 4\)"),
+        (lambda rows: rows[:, :1], r"an array of shape \(3, 1\)"),
+        (lambda rows: None, r"an array of shape \(\)"),
+    ],
+)
+def test_rows_that_are_no_unit_rows_of_the_texts_are_refused(spoil, words):
+    class Spoiled(Recorder):
+        def encode(self, texts: Sequence[str], *, kind: str = "passage") -> np.ndarray:
+            return spoil(super().encode(texts, kind=kind))
+
+    with pytest.raises(InvalidRequest, match=f"^encoder: .recorder. gave {words}"):
+        SoftDict({"a": 1, "bb": 2, "ccc": 3}, encoder=Spoiled())
+
+
+def test_rows_of_any_kind_of_float_and_without_direction_are_taken():
+    class Rounded(Recorder):
+        def encode(self, texts: Sequence[str], *, kind: str = "passage") -> list[list[float]]:
+            rows = super().encode(texts, kind=kind).astype(np.float16)
+            rows[[text == "0" for text in texts]] = 0  # as where no word of a text is known
+            return rows.tolist()
+
+    d = SoftDict({"a": 1, "bb": 2, "ccc": 3}, encoder=Rounded())
+
+    assert d.search("bb").matches[0].key == "bb"
+    assert [match.score for match in d.search("0").matches] == [0, 0, 0]
+
+
 def test_closing_ends_the_thread_and_refuses_what_waits_and_what_comes():
     before = threading.active_count()
     worker = EncoderWorker(Recorder())

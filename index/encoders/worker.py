@@ -25,7 +25,7 @@ from typing import TypeVar
 import numpy as np
 
 from index.encoders.protocol import Encoder, Kind, Rows, Stepwise
-from index.errors import EncoderUnavailable
+from index.errors import EncoderUnavailable, Fault, InvalidRequest
 
 T = TypeVar("T")
 BATCH = 64  # texts in one run of the model: some tens of milliseconds
@@ -33,6 +33,7 @@ BATCH_CHARACTERS = 4096  # padded ones, in a batch of bulk work: long texts take
 # The same for an encoder that works in steps; a query may wait for the reading of so much text.
 STEPPED, STEPPED_CHARACTERS = 1024, 40_000
 REMEMBERED = 4096  # queries
+UNEVEN = 0.01  # what the length of a row may be off by; 0 is that of a text without meaning
 IDLE = 10.0  # seconds without work after which the thread ends
 
 
@@ -183,7 +184,8 @@ class EncoderWorker:
                 return
             texts = [text for job in jobs for text in job.texts]
             with self._model_lock:
-                rows = self._encoder.encode(texts, kind=jobs[0].kind)
+                made = self._encoder.encode(texts, kind=jobs[0].kind)
+            rows = self._checked(made, len(texts))
             start = 0
             for job in jobs:
                 job.rows.set_result(rows[start : start + len(job.texts)].copy())
@@ -202,11 +204,26 @@ class EncoderWorker:
             with self._model_lock:
                 step = next(steps, None)
             if step is None:
-                return rows
+                return self._checked(rows, len(rows))
             places, made = step
             rows[places] = made
             while (query := self._waiting_query()) is not None:
                 self._serve(self._gather(query))
+
+    def _checked(self, made: object, texts: int) -> Rows:
+        """Give the (n, d) rows of n texts; refuse others, for products of them are no cosines."""
+        rows = np.asarray(made, np.float32)
+        if rows.shape != (texts, self.dimension):
+            raise self._spoiled(f"an array of shape {rows.shape}")
+        lengths = np.linalg.norm(rows, axis=1)
+        spoiled = lengths[~(np.abs(lengths - 1) < UNEVEN) & (lengths != 0)]
+        if len(spoiled):
+            raise self._spoiled(f"rows of length {spoiled[0]:.4g}")
+        return rows
+
+    def _spoiled(self, what: str) -> InvalidRequest:
+        message = f"{self.identity!r} gave {what}, where (n, {self.dimension}) unit rows are needed"
+        return InvalidRequest(Fault("encoder", message))
 
     def _waiting_query(self) -> _Job | None:
         try:
