@@ -43,7 +43,7 @@ from index.answers import (
 )
 from index.comparing import blend_by_hand, compared
 from index.embedding import Embedding
-from index.encoders import Encoder, EncoderWorker, check_spec, open_encoder
+from index.encoders import Encoder, EncoderWorker, check_own, check_spec, open_encoder
 from index.errors import (
     EncoderMismatch,
     EncoderUnavailable,
@@ -148,6 +148,7 @@ class SoftDict(MutableMapping[str, Any]):
             check_spec(encoder)
             spec, given = encoder, None
         else:
+            check_own(encoder)
             spec, given = encoder.identity, encoder
         settings = new_settings(temperature, tolerance, precision)
         check_columns(columns)
@@ -310,6 +311,7 @@ class SoftDict(MutableMapping[str, Any]):
         """Open an encoder by name; the one that was given goes by its identity."""
         if self._given is not None and spec == self._given.identity:
             return self._given
+        check_spec(spec)
         return open_encoder(spec)
 
     @property

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index import SoftDict, encoders, open_encoder
+from index import Catalog, SoftDict, encoders, open_encoder
 from index.encoders import EncoderWorker
 from index.encoders.teaching import TUTORIAL, CircleEncoder, RandomEncoder
 from index.errors import EncoderMismatch, EncoderUnavailable, InvalidRequest
@@ -251,6 +251,34 @@ def test_an_unknown_encoder_is_refused_by_name(spec):
         open_encoder(spec)
 
     assert repr(spec) in str(refused.value) or "seed" in str(refused.value)
+
+
+def test_what_is_no_encoder_is_refused_before_anything_is_written(tmp_path):
+    class Halfway:
+        identity, dimension, default_temperature = "", 2.5, math.nan
+        calibration = None
+        encode = tokens = RandomEncoder.tokens
+
+    with pytest.raises(InvalidRequest, match=r"^encoder: 5 is none: it lacks identity, dimension"):
+        SoftDict(encoder=5)
+    with pytest.raises(InvalidRequest) as refused:
+        SoftDict(encoder=Halfway())
+    assert [fault.message.split(" is ")[0] for fault in refused.value.faults] == [
+        "its identity", "its dimension", "its default_temperature",
+    ]  # fmt: skip
+
+    own = RandomEncoder(7)
+    with pytest.raises(InvalidRequest, match="an encoder of yours is for a SoftDict in memory"):
+        SoftDict.open(tmp_path / "new", encoder=own)
+    assert not (tmp_path / "new").exists()
+    with Catalog.open(tmp_path) as catalog, pytest.raises(InvalidRequest, match="by name"):
+        catalog.create("a", encoder=own)
+    with SoftDict({"a": 1}, encoder=own) as d:
+        with pytest.raises(InvalidRequest, match="by name"):
+            d.reencode(own)
+        d.reencode("random:8")
+        d.reencode("random:7")  # its own goes by its identity
+        assert d.encoder.identity == own.identity
 
 
 def test_a_model_that_is_not_there_is_unavailable(tmp_path):

@@ -11,9 +11,11 @@ the model (tokenizers are not safe across threads) and batches what arrives toge
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import MutableMapping
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
@@ -22,10 +24,21 @@ from index.encoders.protocol import Encoder, Kind, Rows
 from index.encoders.worker import EncoderWorker
 from index.errors import EncoderUnavailable, Fault, InvalidRequest
 
-__all__ = ["Encoder", "EncoderWorker", "Kind", "Rows", "check_spec", "open_encoder"]
+__all__ = [
+    "Encoder",
+    "EncoderWorker",
+    "Kind",
+    "Rows",
+    "check_own",
+    "check_spec",
+    "open_encoder",
+]
 
 SEED_DIGITS = 100  # int() refuses 4,300
 BUILTIN: Final = Path(__file__).resolve().parents[2] / "data" / "encoder"
+OFFERED: Final = (
+    "identity", "dimension", "default_temperature", "calibration", "encode", "tokens",
+)  # fmt: skip
 NEEDED: Final = ("model.safetensors", "tokenizer.json", "softdict.json")  # on either path
 
 _open: dict[str, EncoderWorker] = {}  # models, which take seconds to open, stay open
@@ -48,6 +61,7 @@ def open_encoder(spec: str | Encoder = "builtin") -> EncoderWorker:
     if isinstance(spec, EncoderWorker):
         return spec
     if not isinstance(spec, str):
+        check_own(spec)
         return EncoderWorker(spec)
     is_model = spec == "builtin" or spec.startswith("st:")
     known: MutableMapping[str, EncoderWorker] = _open if is_model else _teaching
@@ -79,6 +93,9 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 
 def check_spec(spec: str) -> None:
     """Refuse a name that no encoder has, without loading anything."""
+    if not isinstance(spec, str):
+        message = "give it by name; an encoder of yours is for a SoftDict in memory"
+        raise InvalidRequest(Fault("encoder", message))
     name, _, rest = spec.partition(":")
     known = {"builtin": not rest, "st": bool(rest), "random": True, "circle": True}
     if not known.get(name, False):
@@ -90,6 +107,22 @@ def check_spec(spec: str) -> None:
     if name == "random" and rest and not (rest.isdecimal() and len(rest) <= SEED_DIGITS):
         fault = f"random takes a seed of at most {SEED_DIGITS} digits: random:7"
         raise InvalidRequest(Fault("encoder", fault))
+
+
+def check_own(given: Encoder) -> None:
+    """Refuse what cannot be asked as an encoder is, naming every fault."""
+    if lacking := [name for name in OFFERED if not hasattr(given, name)]:
+        message = f"{given!r} is none: it lacks {', '.join(lacking)} (see index.Encoder)"
+        raise InvalidRequest(Fault("encoder", message))
+    identity, dimension, temperature = given.identity, given.dimension, given.default_temperature
+    promised = {
+        "identity is text": isinstance(identity, str) and identity != "",
+        "dimension is a whole number above 0": isinstance(dimension, Integral) and dimension > 0,
+        "default_temperature is a number above 0": isinstance(temperature, Real)
+        and 0 < float(temperature) < math.inf,
+    }
+    if faults := [Fault("encoder", f"its {what}") for what, kept in promised.items() if not kept]:
+        raise InvalidRequest(*faults)
 
 
 def _load(spec: str) -> Encoder:
