@@ -68,6 +68,9 @@ class LabelTable:
 
 def check_columns(columns: Sequence[Column]) -> None:
     """Refuse columns that no dataset can have, naming every fault."""
+    if others := [column for column in columns if not isinstance(column, Column)]:
+        message = f"{others[0]!r} is none; write Column(name, type)"
+        raise InvalidRequest(Fault("columns", message))
     faults = [
         Fault("columns", f"two columns are named {name!r}")
         for name in repeated_names(column.name for column in columns)
@@ -84,14 +87,18 @@ def check_columns(columns: Sequence[Column]) -> None:
             faults.append(Fault("columns", message + "character, nor half of a surrogate pair"))
         if column.type not in ("number", "vector", "category", "text"):
             faults.append(Fault(f"columns.{column.name}", "write number, vector, category or text"))
-        if column.type == "vector" and not (column.width and column.width > 0):
+        if column.type == "vector" and not column.width:
             message = (
                 "a vector needs a width, and there is no vector to tell it: "
                 "skip the column, or give it another type"
             )
             faults.append(Fault(f"columns.{column.name}", message))
+        elif column.type == "vector" and not (type(column.width) is int and column.width > 0):
+            faults.append(Fault(f"columns.{column.name}", "a width is a whole number above 0"))
         if column.type != "vector" and column.width is not None:
             faults.append(Fault(f"columns.{column.name}", "only a vector has a width"))
+        if not isinstance(column.attribute, bool):
+            faults.append(Fault(f"columns.{column.name}", "attribute is True or False"))
     if faults:
         raise InvalidRequest(*faults)
 

@@ -234,6 +234,14 @@ def test_a_vector_column_of_no_width_holds_nothing():
         ([Column("a", "colour")], "columns.a"),
         ([Column("a", "vector")], "columns.a"),
         ([Column("a", "number", 3)], "columns.a"),
+        ([Column("a", "vector", 2.0)], "columns.a"),
+        ([Column("a", "vector", True)], "columns.a"),
+        ([Column("a", "vector", "2")], "columns.a"),
+        ([Column("a", "vector", np.int64(2))], "columns.a"),
+        ([Column("a", "number", attribute="yes")], "columns.a"),
+        (["a"], "columns"),
+        ({"a": "number"}, "columns"),
+        ([("a", "number")], "columns"),
     ],
 )
 def test_impossible_columns_are_refused(columns, where):
@@ -241,6 +249,8 @@ def test_impossible_columns_are_refused(columns, where):
         check_columns(columns)
 
     assert [fault.where for fault in refused.value.faults] == [where]
+    with pytest.raises(InvalidRequest):
+        SoftDict(columns=columns, encoder="random")
 
 
 def test_the_sum_that_is_written_out_for_a_column_with_gaps_is_the_blend():
