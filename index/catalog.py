@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -118,7 +118,7 @@ class Catalog(Mapping[str, SoftDict]):
         self,
         name: str,
         *,
-        columns: Sequence[Column] = (),
+        columns: Iterable[Column] = (),
         key_column: str = "key",
         encoder: str = "builtin",
         temperature: float | str | Temperature = "auto",
@@ -138,6 +138,7 @@ class Catalog(Mapping[str, SoftDict]):
         """
         check_name(name)
         check_spec(encoder)
+        columns = tuple(columns)  # once: it may be a generator
         check_columns(columns)
         settings = new_settings(temperature, tolerance, precision)
         with self._changing:

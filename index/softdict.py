@@ -123,7 +123,7 @@ class SoftDict(MutableMapping[str, Any]):
     ----------
     entries : mapping or iterable of pairs, optional
         The first entries; the value columns' types are inferred from them.
-    columns : sequence of Column, optional
+    columns : iterable of Column, optional
         The value columns, where inference is not wanted.
     encoder : str or Encoder
         ``builtin``, ``st:NAME``, ``random``, ``circle``, or an encoder of yours.
@@ -137,7 +137,7 @@ class SoftDict(MutableMapping[str, Any]):
         self,
         entries: Mapping[str, object] | Iterable[tuple[str, object]] = (),
         *,
-        columns: Sequence[Column] = (),
+        columns: Iterable[Column] = (),
         encoder: str | Encoder = "builtin",
         temperature: float | str | Temperature = "auto",
         tolerance: float | None = None,
@@ -151,6 +151,7 @@ class SoftDict(MutableMapping[str, Any]):
             check_own(encoder)
             spec, given = encoder.identity, encoder
         settings = new_settings(temperature, tolerance, precision)
+        columns = tuple(columns)  # once: it may be a generator
         check_columns(columns)
         store = Store(None)
         record = store.create(name, key_column="key", columns=columns, encoder=spec, **settings)

@@ -565,6 +565,15 @@ def test_a_catalog_gives_what_is_there_or_the_default(tmp_path):
         assert catalog.get("b", "none") == "none"
 
 
+def test_columns_that_come_from_a_generator_are_all_there(tmp_path):
+    wanted = (Column("n", "number"), Column("t", "category", attribute=True))
+
+    with Catalog.open(tmp_path) as catalog:
+        made = catalog.create("a", columns=(each for each in wanted), encoder="random")
+        assert made.columns == wanted
+    assert SoftDict(columns=iter(wanted), encoder="random").columns == wanted
+
+
 def test_a_dry_run_types_everything_and_writes_nothing(tmp_path):
     with Catalog.open(tmp_path) as catalog:
         report = catalog.load("t", b"key;price\na;1,5\nb;2,5\n", OPTIONS, dry_run=True)
