@@ -14,6 +14,7 @@ SoftDictError
 ├── EncoderMismatch           the dataset's vectors came from another encoder
 ├── StoreLocked               somebody else has the folder open for writing
 ├── DiskFull                  the disk takes no more; nothing of the change was kept
+├── StoreClosed               a dictionary or a catalog is used after it was closed
 ├── ReadOnlyStore             this process opened the folder for reading only
 └── StoreCorrupt              the folder holds something this version cannot read
 """
@@ -170,6 +171,13 @@ class DiskFull(SoftDictError):
             f"the disk that holds {folder} {'is full' if sure else refused}; nothing of this was "
             "kept; make room there, and try again"
         )
+
+
+class StoreClosed(SoftDictError):
+    """A dictionary or a catalog was closed, and nothing can be read or written there any more."""
+
+    def __init__(self) -> None:
+        super().__init__("this dictionary, or the catalog it is of, was closed: open it again")
 
 
 class ReadOnlyStore(SoftDictError):

@@ -257,7 +257,8 @@ class SoftDict(MutableMapping[str, Any]):
         )
 
     def __repr__(self) -> str:
-        return f"<SoftDict {self.name!r}: {len(self)} entries>"
+        entries = "" if self._loaded is None else f": {len(self)} entries"
+        return f"<SoftDict {self.name!r}{entries}>"
 
     # What it is
 

@@ -29,6 +29,7 @@ from index.errors import (
     DiskFull,
     ReadOnlyStore,
     SoftDictError,
+    StoreClosed,
     StoreCorrupt,
     StoreLocked,
     UnknownDataset,
@@ -156,6 +157,7 @@ class Store:
         self._opened_read_only = read_only
         self._process = os.getpid()
         self._lock = threading.RLock()
+        self._closed = False
         self._afterwards: list[Callable[[], None]] = []
         self._file_lock: FileLock | None = None
         if home is not None and not read_only:
@@ -185,6 +187,7 @@ class Store:
     def close(self) -> None:
         """Close the database and let another process write."""
         with self._lock:
+            self._closed = True
             self._connection.close()
             self._release()
 
@@ -223,6 +226,8 @@ class Store:
     def _turn(self) -> Iterator[None]:
         """Take a turn at the connection; what it refuses is said in our words."""
         with self._lock:
+            if self._closed:
+                raise StoreClosed
             try:
                 yield
             except sqlite3.DatabaseError as fault:

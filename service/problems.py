@@ -86,6 +86,7 @@ TABLE = (
     ),
     ProblemType(index_errors.StoreLocked, 503, "store-locked", "The store is in use", 5),
     ProblemType(index_errors.DiskFull, 507, "disk-full", "The disk takes no more"),
+    ProblemType(index_errors.StoreClosed, 503, "store-closed", "The store was closed"),
     ProblemType(index_errors.ReadOnlyStore, 403, "read-only-store", "The store is read-only"),
     ProblemType(index_errors.StoreCorrupt, 500, "store-corrupt", "The store cannot be read"),
     ProblemType(errors.MalformedRequest, 400, "malformed-request", "The request cannot be read"),

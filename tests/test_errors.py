@@ -26,6 +26,7 @@ RAISED = [
     errors.StoreLocked(Path("shop")),
     errors.DiskFull(Path("shop"), sure=False),
     errors.ReadOnlyStore("read only"),
+    errors.StoreClosed(),
     errors.StoreCorrupt("of version 9"),
 ]
 

@@ -26,6 +26,7 @@ from index.errors import (
     DiskFull,
     InvalidRequest,
     ReadOnlyStore,
+    StoreClosed,
     StoreCorrupt,
     StoreLocked,
     UnknownDataset,
@@ -257,6 +258,31 @@ def test_a_forked_process_reads_what_was_there_and_writes_nothing(tmp_path):
     assert "it is open for writing in the process that this one was forked from" in said
     with SoftDict.open(tmp_path) as d:
         assert dict(d) == {"a": 1, "b": 3}
+
+
+def test_what_was_closed_says_so_and_goes_on_showing_what_it_had_read(tmp_path):
+    with SoftDict({"a": 1}, encoder="random") as private:
+        pass
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d["a"] = 1
+    with Catalog.open(tmp_path) as catalog:
+        unread = catalog["dictionary"]
+
+    for read in (private, d):
+        assert (dict(read), read.search("a").value) == ({"a": 1}, 1)
+        assert repr(read) == "<SoftDict 'dictionary': 1 entries>"
+    assert repr(unread) == "<SoftDict 'dictionary'>"  # which is to be printed, and reads nothing
+    for asked in (
+        lambda: private.put("b", 2),
+        lambda: d.pop("a"),
+        lambda: d.configure(temperature=0.1),
+        lambda: unread["a"],
+        lambda: catalog.delete("dictionary"),
+        lambda: catalog.create("b", encoder="random"),
+    ):
+        with pytest.raises(StoreClosed, match="was closed"):
+            asked()
+    catalog.close()  # again
 
 
 def test_a_folder_that_another_thread_closed_can_be_opened_again(tmp_path):

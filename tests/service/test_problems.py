@@ -58,6 +58,7 @@ ERRORS = [
     (library.StoreLocked(Path("var")), 503, "open for writing"),
     (library.DiskFull(Path("var")), 507, "var is full"),
     (library.ReadOnlyStore("read only"), 403, "read only"),
+    (library.StoreClosed(), 503, "was closed"),
     (library.StoreCorrupt("of version 9"), 500, "of version 9"),
     (own.JobCancelled(), 409, "nothing of it was loaded"),
 ]
