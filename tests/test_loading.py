@@ -1260,6 +1260,23 @@ def test_every_wrong_option_is_named_at_once() -> None:
     assert Counter(fault.where for fault in caught.value.faults) == Counter([*options])
 
 
+def test_every_option_of_a_wrong_kind_is_named_at_once() -> None:
+    options: Any = {
+        "key": 0,
+        "columns": ["v"],
+        "attributes": "v",  # each letter would be one
+        "delimiter": 59,
+        "header": "yes",
+        "encoding": 8,
+        "max_rows": "10",
+        "max_key_length": None,
+    }
+    with pytest.raises(InvalidRequest) as caught:
+        read_table(b"key,v\na,1\n", LoadOptions(**options))
+    assert Counter(fault.where for fault in caught.value.faults) == Counter([*options])
+    assert read_table(b"key,v\na,1\n", LoadOptions(attributes=["v"])).entries == 1  # type: ignore[arg-type]
+
+
 def test_columns_that_are_not_there_are_named_with_those_that_are() -> None:
     with pytest.raises(InvalidRequest) as caught:
         read_table(b"key,v\na,1\n", LoadOptions(columns={"w": "text", "x": "skip", "key": "text"}))

@@ -5,12 +5,23 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from index.errors import Fault, InvalidRequest
 from index.naming import LONGEST_KEY
 
 FORMATS = ("csv", "tsv", "json", "jsonl", "parquet")
+# What an option has to be, before it can be looked at.
+KINDS: dict[str, tuple[Any, str]] = {
+    "key": (str | None, "the name of a column"),
+    "columns": (Mapping, 'types by column: {"price": "number"}'),
+    "attributes": (list | tuple | set | frozenset, "a list of columns"),
+    "delimiter": (str | None, "one character such as , or ;"),
+    "header": (bool | None, "True or False"),
+    "encoding": (str | None, "the name of one, such as utf-8"),
+    "max_rows": (int | None, "a whole number"),
+    "max_key_length": (int, "a whole number"),
+}
 COLUMN_CHOICES = ("number", "vector", "category", "text", "skip")
 
 
@@ -62,6 +73,10 @@ class LoadOptions:
             raise InvalidRequest(*faults)
 
     def _faults(self) -> Iterator[Fault]:
+        wrong = [name for name in KINDS if not isinstance(getattr(self, name), KINDS[name][0])]
+        if wrong:
+            yield from (Fault(name, f"write {KINDS[name][1]}") for name in wrong)
+            return
         choices = {
             "format": (self.format, (None, *FORMATS)),
             "on_error": (self.on_error, ("stop", "skip")),
