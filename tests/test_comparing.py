@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import is_dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
 
+import index
 from index import SoftDict
 from index.errors import InvalidRequest
 from index.wording import rounded, whole
@@ -133,3 +136,18 @@ def test_a_vector_that_is_missing_differs_from_one_that_is_not():
 def test_of_a_vector_eight_components_are_said():
     assert whole((1, 2.5, 3, 4, 5, 6, 7, 8)) == "[1, 2.5, 3, 4, 5, 6, 7, 8]"
     assert rounded((1 / 3,) * 9) == "[" + "0.3333, " * 8 + "…]"
+
+
+def kinds(hint: object) -> set[type]:
+    """Give the classes of softdict that stand in a type."""
+    inside = set().union(*map(kinds, get_args(hint)))
+    ours = isinstance(hint, type) and hint.__module__.partition(".")[0] == "index"
+    return inside | {hint} if ours else inside
+
+
+def test_whatever_an_answer_holds_can_be_imported_to_be_named():
+    public = {getattr(index, name) for name in index.__all__ if name not in ("Blend", "Value")}
+    held = {kind for each in filter(is_dataclass, public)
+            for hint in get_type_hints(each).values() for kind in kinds(hint)}  # fmt: skip
+
+    assert {index.NumberBlend, index.Match} <= held <= public
