@@ -210,6 +210,8 @@ class SoftDict(MutableMapping[str, Any]):
         # So the entries are read before a transaction begins, never inside one.
         self._writing = threading.RLock()
         self._reading = threading.Lock()
+        self._changing = False  # a thread that writes could begin anew, in a callback or a signal
+        self._basis = 0  # the version that the write which goes on began with
         self._loaded: Moment | None = None
         self._rebuilder = Rebuilder(self._rebuild, lambda: self._is_due(self._moment))
         self._given = None if given is None else open_encoder(given)
@@ -495,6 +497,7 @@ class SoftDict(MutableMapping[str, Any]):
                     pass  # it is the casting that finds faults
                 return load_report(self.name, table)
             with self._writing:
+                self._basis = self.version
                 snapshot = self._ready_for(lambda: table.columns)
                 self._check_fits(snapshot, table)
                 rows = table_rows(table, snapshot)
@@ -788,6 +791,7 @@ class SoftDict(MutableMapping[str, Any]):
         if not given:
             return 0
         with self._writing:
+            self._basis = self.version
             snapshot = self._ready_for(
                 lambda: infer_columns(by_column(value) for value in given.values())
             )
@@ -839,6 +843,8 @@ class SoftDict(MutableMapping[str, Any]):
         self, snapshot: Snapshot, changes: Changes, *, progress: Report | None = None
     ) -> None:
         """Store prepared changes in one transaction, and show them to readers."""
+        if self._basis != self.version:
+            raise _inside_another()
         after = snapshot.with_values(changes.updates)
         done, total = len(changes.updates), len(changes.updates) + changes.added
         with self._change() as store:
@@ -867,9 +873,16 @@ class SoftDict(MutableMapping[str, Any]):
     @contextmanager
     def _change(self) -> Iterator[Store]:
         """Take the writers' turn and a transaction, and count the change."""
-        with self._writing, self._store.transaction() as store:
-            store.touch(self.id, self.name)
-            yield store
+        with self._writing:
+            if self._changing:
+                raise _inside_another()
+            self._changing = True
+            try:
+                with self._store.transaction() as store:
+                    store.touch(self.id, self.name)
+                    yield store
+            finally:
+                self._changing = False
 
     def _show(self, after: Snapshot, *, refit: bool = False) -> None:
         """Fit τ if that is due, and show readers the result once it is durable."""
@@ -882,6 +895,13 @@ class SoftDict(MutableMapping[str, Any]):
     def _publish(self, record: Record, snapshot: Snapshot) -> None:
         self._loaded = Moment(record, snapshot)
         self._consider(self._loaded)
+
+
+def _inside_another() -> RuntimeError:
+    return RuntimeError(
+        "the dictionary was written to inside another write of it, by a progress callback or a "
+        "signal handler: the outer one was given up"
+    )
 
 
 def _tell_written(progress: Report | None, done: int, total: int) -> None:

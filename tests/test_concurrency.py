@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from index import Catalog, LoadOptions, SoftDict, softdict
+from index import Catalog, LoadOptions, Progress, SoftDict, softdict
 from index import catalog as catalog_module
 from index.errors import UnknownDataset, UnknownEntry
 from tests.service.running import PATIENCE
@@ -118,6 +118,32 @@ def test_items_and_values_are_those_of_one_moment_whatever_is_written_meanwhile(
     assert (list(d.items())[-1], list(d.values())) == (("d", 40), [10, 30, 40])
     assert ("c", 30) in d.items() and ("b", 2) not in d.items() and 30 in d.values()
     assert (len(d.items()), d.items() & {("a", 10)}) == (3, {("a", 10)})
+
+
+@pytest.mark.parametrize("phase", ["encoding", "writing"])
+@pytest.mark.parametrize(
+    "meddle", [lambda d: d.put("z", 1), lambda d: d.pop("a"), lambda d: d.clear()]
+)
+def test_a_write_from_inside_a_write_of_the_same_dictionary_fails_it_and_nothing_is_lost(
+    tmp_path: Path, phase: str, meddle: Callable[[SoftDict], object]
+) -> None:
+    done = []
+
+    def meddling(progress: Progress) -> None:
+        if progress.phase == phase and not done:
+            done.append(phase)
+            meddle(d)
+
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d.update({"a": 1, "b": 2})
+        with pytest.raises(RuntimeError, match="inside another write of it"):
+            d.load(b"key,value\nc,3\n", CSV, progress=meddling)
+        shown = dict(d)
+    with SoftDict.open(tmp_path) as d:
+        assert dict(d) == shown
+        assert "c" not in d and done == [phase]
+        d.update({"a": 5, "c": 6, "z": 7})
+        assert (d["a"], d["c"], d["z"]) == (5, 6, 7)
 
 
 CSV = LoadOptions(format="csv")
