@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -482,3 +483,19 @@ def test_a_set_of_labels_takes_in_no_entry_without_one():
         found = d.search("x", where={"tag": {"in": list(wanted)}}).matches
         expected = {key for key, tag in tags.items() if tag is not None and tag in wanted}
         assert {match.key for match in found} == expected
+
+
+def test_a_decimal_is_compared_as_the_number_that_a_value_would_be_of_it():
+    d = SoftDict({"a": {"n": Decimal("1.1")}, "b": {"n": Decimal(2)}}, encoder="random")
+
+    def keys(where):
+        return sorted(match.key for match in d.search("q", where=where).matches)
+
+    assert keys({"n": Decimal("1.10")}) == ["a"]
+    assert keys({"n": {"gt": Decimal("1.1")}}) == ["b"]
+    assert keys({"n": {"in": [Decimal("1.1"), Decimal("2E0")]}}) == ["a", "b"]
+    for refused in ("NaN", "sNaN", "Infinity", "1E+999999999"):
+        with pytest.raises(InvalidRequest, match=r"where\.n: write a finite number"):
+            keys({"n": Decimal(refused)})
+    with pytest.raises(InvalidRequest, match="is not exact"):
+        keys({"n": Decimal(2**53 + 1)})

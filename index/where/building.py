@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from difflib import get_close_matches
 from numbers import Integral, Real
 
@@ -129,12 +130,12 @@ class Builder:
                 self.refuse(at, f"{column.name!r} holds numbers, and {shown(value)} is none")
                 return None
             return plain_text(value)
-        if not isinstance(value, Real):
+        if not isinstance(value, Real | Decimal):
             self.refuse(at, "write a number or text; null is only for {column: null}")
             return None
         try:
             number = float(value)
-        except OverflowError:
+        except (OverflowError, ValueError):  # of a fraction, and of a signaling NaN
             number = math.inf
         if not math.isfinite(number):
             self.refuse(at, "write a finite number")
@@ -142,7 +143,10 @@ class Builder:
         if column is not None and column.type != "number":
             self.refuse(at, f"{column.name!r} holds labels; put the number in quotes")
             return None
-        if column is not None and isinstance(value, Integral) and number != value:
+        whole = isinstance(value, Integral) or (
+            isinstance(value, Decimal) and value == value.to_integral()
+        )
+        if column is not None and whole and number != value:
             message = "is not exact; load the column as text, and put it in quotes"
             self.refuse(at, f"in {column.name!r}, an integer beyond ±2^53 {message}")
             return None
