@@ -1330,6 +1330,36 @@ def test_decimals_of_parquet_are_keys_and_parts_of_vectors_too() -> None:
     assert load(parquet(table)) == [("1.50", ((1.5, -2.0),)), ("-2.00", ((-2.0, -2.0),))]
 
 
+def test_a_text_in_many_rows_of_parquet_is_read_once() -> None:
+    rows, long = 4_096, "x" * 100_000
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([long]))
+    keys = [f"key {number}" for number in range(rows)]
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"key": keys, "v": texts}), sink, store_schema=False)  # plain text
+    assert len(sink.getvalue()) < 2 * len(long)
+
+    before = pa.total_allocated_bytes()
+    with read_table(sink.getvalue(), LoadOptions(), filename="t.parquet") as table:
+        assert table.columns == (Column("v", "text"),)
+        entries = iter(table)
+        _, (first,) = next(entries)
+        held = pa.total_allocated_bytes() - before  # the batch that is being read is there
+        _, (second,) = next(entries)
+
+    assert first == long
+    assert first is second
+    assert held < rows * len(long) / 10
+
+
+@pytest.mark.parametrize("places", [pa.int8(), pa.uint8(), pa.uint32(), pa.uint64()])
+def test_categories_are_read_whatever_numbers_stand_for_them(places: pa.DataType) -> None:
+    coded = pa.DictionaryArray.from_arrays(pa.array([2, None, 0, 2], places), ["x", "y", "z"])
+
+    rows = load(parquet(pa.table({"key": list("abcd"), "v": coded})))
+
+    assert rows == [("a", ("z",)), ("b", (None,)), ("c", ("x",)), ("d", ("z",))]
+
+
 def test_arrow_types_become_values() -> None:
     moment = datetime.datetime(2024, 1, 2, 3, 4, 5)
     content = parquet(

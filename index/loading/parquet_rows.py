@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
+import numpy as np
+
 from index.errors import UnreadableSource
 from index.loading.options import LoadOptions
 from index.loading.rows import Reader, Row
@@ -31,6 +33,7 @@ class ParquetReader(Reader):
         ]
         self.left_out = [name for name in schema.names if name not in self.names]
         self._convert: dict[str, Callable[[Any], Any]] = {}
+        self._texts: list[str] = []
         self.types: dict[str, str] = {}
         self.key: str | None = None
         self._take_schema(schema)
@@ -51,6 +54,8 @@ class ParquetReader(Reader):
                 self._convert[name] = convert
             if _is_dictionary(kind):
                 self.types[name] = "category"
+            if _is_text(kind):
+                self._texts.append(name)
             if _is_floating(kind):  # a column of gaps too
                 self.types[name] = "number"
         metadata = schema.metadata or {}
@@ -59,13 +64,14 @@ class ParquetReader(Reader):
         self.key = metadata.get(KEY_NOTE, b"").decode("utf-8", "replace") or None
 
     @contextmanager
-    def _open(self) -> Iterator[Any]:
+    def _open(self, *, distinct: Sequence[str] = ()) -> Iterator[Any]:
+        """Open the file; of the ``distinct`` columns a batch holds each text once."""
         import pyarrow as pa  # here: it takes a third of a second, and only Parquet needs it
         import pyarrow.parquet as pq
 
         with self._source.open() as stream:
             try:
-                yield pq.ParquetFile(stream)
+                yield pq.ParquetFile(stream, read_dictionary=list(distinct))
             except (pa.ArrowException, OSError) as error:
                 words = str(error).splitlines()[0].partition(". ")[0].rstrip(".")
                 raise UnreadableSource(
@@ -74,7 +80,8 @@ class ParquetReader(Reader):
 
     def __iter__(self) -> Iterator[Row]:
         line = 0
-        with self._open() as file:
+        # Of a text in every row the file has one: written out, a small file could fill us.
+        with self._open(distinct=self._texts) as file:
             for batch in file.iter_batches(BATCH, columns=self.names):
                 columns = [
                     self._cells(name, batch.column(place)) for place, name in enumerate(self.names)
@@ -85,7 +92,7 @@ class ParquetReader(Reader):
 
     def _cells(self, name: str, column: Any) -> list[Any]:
         try:
-            return cast(list[Any], self._convert.get(name, _as_is)(column).to_pylist())
+            return _listed(self._convert.get(name, _as_is)(column))
         except (ValueError, OverflowError) as error:  # Python's calendar ends with the year 9999
             raise UnreadableSource(
                 f"{self._source.name}: column {name!r} cannot be read: {error}; "
@@ -105,10 +112,16 @@ def _arrow_column(kind: Any) -> tuple[bool, Callable[[Any], Any] | None]:
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return not _is_arrow_number(kind.value_type), None
     held = kind.value_type if types.is_dictionary(kind) else kind
-    text = types.is_string(held) or types.is_large_string(held) or types.is_string_view(held)
-    plain = text or types.is_null(held)
+    plain = _is_text(held) or types.is_null(held)
     clock = types.is_timestamp(held) or types.is_date(held) or types.is_time(held)
     return not (plain or clock or types.is_boolean(held) or _is_arrow_number(held)), None
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def _is_arrow_number(kind: Any) -> bool:
@@ -152,3 +165,14 @@ def _written_attributes(written: bytes | None, names: Sequence[str]) -> set[str]
 
 def _as_is(column: Any) -> Any:
     return column
+
+
+def _listed(column: Any) -> list[Any]:
+    """Give an Arrow column's values, each of a dictionary once, however many rows have it."""
+    if not _is_dictionary(column.type):
+        return cast(list[Any], column.to_pylist())
+    used, places = np.unique(column.indices.cast("int64").fill_null(-1), return_inverse=True)
+    values = column.dictionary.take(used[used >= 0]).to_pylist()
+    if used.size and used[0] < 0:
+        values = [None, *values]
+    return [values[place] for place in places]
