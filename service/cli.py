@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 import click
 
@@ -204,7 +204,7 @@ def load(
     flags = {flag: given.pop(flag) for flag in ("home", "encoder", "max_rows", "max_key")}
     settings = _settings(flags)
     types = _by_name("--column", map(_column, columns))
-    with _opened(settings.home, as_json, write=True) as catalog:
+    with _opened(settings.home, as_json, to="make") as catalog:
         from index.loading import LoadOptions
 
         from .outgoing import LoadOut
@@ -349,7 +349,7 @@ def export(name: str, format: Any, output: Path | None, home: Path | None, as_js
 @as_json
 def reencode(name: str, encoder: str | None, home: Path | None, as_json: bool) -> None:
     """Compute a dataset's vectors anew."""
-    with _opened(home, as_json, write=True) as catalog:
+    with _opened(home, as_json, to="change") as catalog:
         from .outgoing import DatasetOut
 
         with ProgressLine() as line:
@@ -373,7 +373,7 @@ def configure(name: str, home: Path | None, as_json: bool, **given: str | None) 
         raise click.UsageError("write --temperature, --tolerance or --precision")
     if settings.get("tolerance") == "default":
         settings["tolerance"] = None
-    with _opened(home, as_json, write=True) as catalog:
+    with _opened(home, as_json, to="change") as catalog:
         from .outgoing import DatasetOut
 
         catalog[name].configure(**settings)
@@ -388,7 +388,7 @@ def configure(name: str, home: Path | None, as_json: bool, **given: str | None) 
 @as_json
 def delete(name: str, home: Path | None, as_json: bool) -> None:
     """Delete a dataset with everything in it."""
-    with _opened(home, as_json, write=True) as catalog:
+    with _opened(home, as_json, to="change") as catalog:
         catalog.delete(name)
         click.echo(dumped({"deleted": name}) if as_json else f"deleted {name}")
 
@@ -473,13 +473,19 @@ def _forget_output() -> None:
 
 
 @contextmanager
-def _opened(home: Path | None, as_json: bool, *, write: bool = False) -> Iterator[Catalog]:
-    """Open the store in ``home``, by default the one of the settings."""
+def _opened(
+    home: Path | None,
+    as_json: bool,
+    *,
+    to: Literal["read", "change", "make"] = "read",
+) -> Iterator[Catalog]:
+    """Open the store in ``home``, by default that of the settings; a new one only to ``make``."""
     settings = _settings({"home": home})
     with _refusals(as_json):
         from index.catalog import Catalog
 
-        with Catalog.open(settings.home, read_only=not write) as catalog:
+        writes = to == "make" or (to == "change" and Catalog.exists(settings.home))
+        with Catalog.open(settings.home, read_only=not writes) as catalog:
             yield catalog
 
 

@@ -69,6 +69,19 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return call
 
 
+@pytest.mark.parametrize(
+    "command", [("delete", "x"), ("reencode", "x"), ("configure", "x", "--tolerance", "0")]
+)
+def test_what_changes_a_dataset_makes_no_store_where_there_is_none(
+    run: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    ended = run(*command)
+
+    assert ended.returncode == 1
+    assert "there is no store" in ended.stderr
+    assert not (tmp_path / "store").exists()  # a service that starts there brings its datasets
+
+
 def process(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run a command as a person does."""
     command = [sys.executable, "-m", "service", *args]
@@ -352,11 +365,11 @@ def test_with_json_a_file_whose_name_is_no_text_is_a_problem_too(tmp_path: Path)
     assert json.loads(refused.stderr)["detail"].startswith(f"{os.fsdecode(file)} is not JSON")
 
 
-@pytest.mark.parametrize("command", ["load", "serve", "delete"])
+@pytest.mark.parametrize("command", ["load", "serve"])
 def test_a_store_that_cannot_be_a_folder_is_a_refusal(
     run: Run, table: str, tmp_path: Path, command: str
 ) -> None:
-    args = {"load": ("load", table, "--name", "a"), "serve": ("serve",), "delete": ("delete", "a")}
+    args = {"load": ("load", table, "--name", "a"), "serve": ("serve",)}
     for home in (table, f"{table}/store"):
         refused = run(*args[command], "--home", home)
         assert (refused.returncode, refused.stdout) == (1, "")
