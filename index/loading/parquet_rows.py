@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from index.errors import UnreadableSource
-from index.loading.options import LoadOptions
+from index.loading.options import LEAVE_OUT, LoadOptions
 from index.loading.rows import Reader, Row
 from index.loading.sources import Source
 
@@ -48,7 +48,7 @@ class ParquetReader(Reader):
             if fault:
                 raise UnreadableSource(
                     f"{self._source.name}: column {name!r} is {kind}, which no value column "
-                    f"holds; leave it out with the type 'skip'"
+                    f"holds; {LEAVE_OUT}"
                 )
             if convert:
                 self._convert[name] = convert
@@ -96,7 +96,7 @@ class ParquetReader(Reader):
         except (ValueError, OverflowError) as error:  # Python's calendar ends with the year 9999
             raise UnreadableSource(
                 f"{self._source.name}: column {name!r} cannot be read: {error}; "
-                f"write it as text, or leave it out with the type 'skip'"
+                f"write it as text, or {LEAVE_OUT}"
             ) from error
 
 

@@ -24,7 +24,7 @@ from index.loading.formats import find_format, open_reader
 from index.loading.infer import Inference
 from index.loading.layout import lay_out
 from index.loading.merge import Last, Mean, Merge, Values
-from index.loading.options import LoadOptions
+from index.loading.options import LEAVE_OUT, LoadOptions
 from index.loading.rows import Row
 from index.loading.sources import Source
 from index.wording import shown
@@ -176,8 +176,7 @@ class Table:
                 cast_cell(cell)
             except WrongValue as error:
                 nested = column.type in ("category", "text") and isinstance(cell, (dict, list))
-                hint = "; leave it out with the type 'skip'" if nested else ""
-                faults.append(f"{error}{hint}")
+                faults.append(f"{error}; {LEAVE_OUT}" if nested else str(error))
         return "; ".join(faults)
 
     def __iter__(self) -> Iterator[tuple[str, Values]]:
