@@ -19,13 +19,14 @@ class Column:
 
     An attribute is stored, typed, exported and shown as a value is; it is never blended, it has
     no say in the temperature, and the bare value of an entry is without it. ``width`` is a
-    vector's number of components.
+    vector's number of components, ``unit`` what a file wrote beside every number: €, USD or %.
     """
 
     name: str
     type: ColumnType
     width: int | None = None
     attribute: bool = False
+    unit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class NumberBlend:
     interval: tuple[float, float]
     known: float  # share of the weight whose keys have a value
     level: float = 0.9
+    unit: str | None = None
     type: Literal["number"] = "number"
 
     @property

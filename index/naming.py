@@ -11,6 +11,7 @@ from index.errors import Fault, InvalidRequest
 LONGEST_NAME = 100  # characters
 LONGEST_KEY = 10_000  # characters
 LONGEST_COLUMN = 200  # characters of a column's name
+LONGEST_UNIT = 20  # characters
 
 
 def check_name(name: object) -> None:
@@ -41,6 +42,11 @@ def is_column_name(given: str) -> bool:
     """Tell what every format of a table can name a column, and read again."""
     controls = any(sign < " " for sign in given)
     return bool(given.strip()) and len(given) <= LONGEST_COLUMN and not controls and is_text(given)
+
+
+def is_unit(given: object) -> bool:
+    """Tell what can be the unit of numbers."""
+    return isinstance(given, str) and len(given) <= LONGEST_UNIT and is_column_name(given)
 
 
 def is_text(given: str) -> bool:

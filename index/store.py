@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Self
 
@@ -38,7 +38,7 @@ from index.errors import (
 Rows = NDArray[np.float32]
 FILE = "softdict.db"
 APPLICATION = 0x736F6664  # "sofd", in the file's header: this database is ours
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 LOOKED_THROUGH = 16  # datasets that are searched for vectors to use again
 JOURNAL = 2**26  # bytes that the write-ahead log may keep after a large load
 
@@ -68,6 +68,7 @@ CREATE TABLE columns (
     type TEXT NOT NULL,
     width INTEGER,
     attribute INTEGER NOT NULL DEFAULT 0,       -- 1: to filter by, never blended
+    unit TEXT,                      -- of a number
     PRIMARY KEY (dataset, position)
 ) STRICT;
 CREATE TABLE entries (
@@ -107,6 +108,7 @@ CREATE INDEX deletions_changed ON deletions (dataset, changed);
 """,
     2: "ALTER TABLE datasets ADD COLUMN precision TEXT NOT NULL DEFAULT 'full';",
     3: "ALTER TABLE datasets ADD COLUMN moved INTEGER NOT NULL DEFAULT 0;",
+    4: "ALTER TABLE columns ADD COLUMN unit TEXT;",
 }
 
 
@@ -267,11 +269,13 @@ class Store:
 
     def _record(self, row: sqlite3.Row) -> Record:
         columns = self._connection.execute(
-            "SELECT name, type, width, attribute FROM columns WHERE dataset = ? ORDER BY position",
+            "SELECT name, type, width, attribute, unit FROM columns"
+            " WHERE dataset = ? ORDER BY position",
             (row["id"],),
         )
         listed = tuple(
-            Column(name, kind, width, bool(attribute)) for name, kind, width, attribute in columns
+            Column(name, kind, width, bool(attribute), unit)
+            for name, kind, width, attribute, unit in columns
         )
         return Record(**{**dict(row), "columns": listed})
 
@@ -405,12 +409,9 @@ class Store:
         with self.transaction():
             self._connection.execute("DELETE FROM columns WHERE dataset = ?", (dataset,))
             self._connection.executemany(
-                "INSERT INTO columns (dataset, position, name, type, width, attribute)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                [
-                    (dataset, place, column.name, column.type, column.width, column.attribute)
-                    for place, column in enumerate(columns)
-                ],
+                "INSERT INTO columns (dataset, position, name, type, width, attribute, unit)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [(dataset, place, *astuple(column)) for place, column in enumerate(columns)],
             )
 
     def set_encoder(self, dataset: int, spec: str, identity: str, dimension: int) -> None:

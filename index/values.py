@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from index.answers import Blend, Column, LabelBlend, NumberBlend, Value, VectorBlend
 from index.errors import Fault, InvalidRequest
-from index.naming import LONGEST_COLUMN, is_column_name, repeated_names
+from index.naming import LONGEST_COLUMN, LONGEST_UNIT, is_column_name, is_unit, repeated_names
 from index.wording import shown
 
 Array = NDArray[np.float64] | NDArray[np.int32]
@@ -97,6 +97,11 @@ def check_columns(columns: Sequence[Column]) -> None:
             faults.append(Fault(f"columns.{column.name}", "a width is a whole number above 0"))
         if column.type != "vector" and column.width is not None:
             faults.append(Fault(f"columns.{column.name}", "only a vector has a width"))
+        if column.unit is not None and (column.type != "number" or not is_unit(column.unit)):
+            message = (
+                f"a unit is text of at most {LONGEST_UNIT} characters, and only numbers have one"
+            )
+            faults.append(Fault(f"columns.{column.name}", message))
         if not isinstance(column.attribute, bool):
             faults.append(Fault(f"columns.{column.name}", "attribute is True or False"))
     if faults:
@@ -156,7 +161,8 @@ def blend_column(
     where no weight has a value.
     """
     if column.type == "number":
-        return blend_numbers(np.asarray(array, float), weights, order=order)
+        blend = blend_numbers(np.asarray(array, float), weights, order=order)
+        return blend and replace(blend, unit=column.unit)
     if column.type == "vector":
         return blend_vectors(np.asarray(array, float), weights)
     return blend_labels(column, np.asarray(array, np.int32), weights, table, listed=listed)

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from index.answers import Value
+from index.answers import Blend, NumberBlend, Value
 
 SHOWN, LONGEST_SHOWN = 8, 60  # components of a vector, characters of a text
 
 
-def whole(value: Value) -> str:
+def whole(value: Value, unit: str | None = None) -> str:
     """Write a stored value, every digit of it."""
-    return _worded(value, _digits)
+    return _worded(value, _digits, unit)
 
 
-def rounded(value: Value) -> str:
+def rounded(value: Value, unit: str | None = None) -> str:
     """Write a blended value: four digits of a number, and all that stand before its point."""
-    return _worded(value, lambda x: f"{x:.0f}" if 1e3 <= abs(x) < 1e15 else f"{x:.4g}")
+    return _worded(value, lambda x: f"{x:.0f}" if 1e3 <= abs(x) < 1e15 else f"{x:.4g}", unit)
+
+
+def units(blends: Mapping[str, Blend | None]) -> dict[str, str | None]:
+    """Give the unit of each column that was blended."""
+    return {
+        name: blend.unit if isinstance(blend, NumberBlend) else None
+        for name, blend in blends.items()
+    }
 
 
 def _digits(number: float) -> str:
     return str(number) if isinstance(number, int) else repr(float(number)).removesuffix(".0")
 
 
-def _worded(value: Value, number: Callable[[float], str]) -> str:
+def _worded(value: Value, number: Callable[[float], str], unit: str | None) -> str:
     if isinstance(value, int | float):
-        return number(value)
+        return f"{number(value)} {unit}" if unit else number(value)
     if isinstance(value, tuple):
         head = ", ".join(number(part) for part in value[:SHOWN])
         return f"[{head}{', …' if len(value) > SHOWN else ''}]"

@@ -50,6 +50,7 @@ class ColumnOut(Out):
     attribute: bool = Field(
         default=False, description="to filter by, never blended; left out where it is false"
     )
+    unit: str | None = Field(default=None, description="of all its numbers, such as €, USD or %")
 
 
 class NumberBlendOut(Out):
@@ -62,6 +63,7 @@ class NumberBlendOut(Out):
     interval: tuple[float, float]
     level: float
     known: float = Field(description="share of the weight whose keys have a value")
+    unit: str | None = Field(default=None, description="of the column; left out where it has none")
 
 
 class VectorBlendOut(Out):
@@ -422,16 +424,9 @@ def plain(values: Mapping[str, Any]) -> Values:
 
 
 def columns(given: Iterable[Column]) -> list[ColumnOut]:
-    """Shape columns; only a vector has a width, and only of an attribute it is said."""
+    """Shape columns, without what is not said of them: only a vector has a width."""
     return [
-        ColumnOut.model_validate(
-            {
-                "name": column.name,
-                "type": column.type,
-                **({"width": column.width} if column.width is not None else {}),
-                **({"attribute": True} if column.attribute else {}),
-            }
-        )
+        ColumnOut.model_validate({name: of for name, of in vars(column).items() if of})
         for column in given
     ]
 
@@ -444,7 +439,7 @@ def blends(given: Mapping[str, Blend | None]) -> dict[str, BlendOut | None]:
 def _blend(blend: Blend) -> BlendOut:
     match blend:
         case NumberBlend():
-            return NumberBlendOut(**vars(blend))
+            return NumberBlendOut(**{n: of for n, of in vars(blend).items() if of is not None})
         case VectorBlend():
             return VectorBlendOut(**{**vars(blend), "mean": list(blend.mean)})
         case LabelBlend():

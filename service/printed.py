@@ -115,7 +115,8 @@ def load_lines(report: Any) -> Iterator[str]:
     for name, value in (report.detected or {}).items():
         yield f"  {name}: {value}"
     for entry in report.preview:
-        yield f"  {entry.key}: " + ", ".join(_text(value) for value in entry.values.values())
+        held = zip(entry.values.values(), report.columns, strict=True)
+        yield f"  {entry.key}: " + ", ".join(_text(value, column.unit) for value, column in held)
     for row in report.bad_rows:
         yield f"  line {row.line}: {row.reason}"
 
@@ -123,17 +124,20 @@ def load_lines(report: Any) -> Iterator[str]:
 def column_text(column: Any) -> str:
     """Say what a column is."""
     kind = f"{column.type}, attribute" if column.attribute else column.type
-    return f"{column.name} ({kind})"
+    return f"{column.name} ({kind}{f', {column.unit}' if column.unit else ''})"
 
 
 def answer_lines(answer: Answer) -> Iterator[str]:
+    from index.wording import units
+
     yield from blend_lines(answer.blend)
+    unit = units(answer.blend)
     keys = [_cut(match.key) for match in answer.matches]
     width = max(map(len, keys), default=0)
     for key, match in zip(keys, answer.matches, strict=True):
         bar = "█" * round(BAR * match.weight)
-        held = [*match.values.values(), *match.attributes.values()]
-        values = ", ".join(_text(value) for value in held)
+        held = [_text(value, unit[name]) for name, value in match.values.items()]
+        values = ", ".join([*held, *map(_text, match.attributes.values())])
         yield f"{key:{width}}  {match.weight:6.1%}  {bar:{BAR}}  {values}"
     yield (
         f"temperature {answer.temperature:.3g} ({answer.temperature_source}), "
@@ -167,23 +171,26 @@ def blend_lines(blends: dict[str, Blend | None]) -> Iterator[str]:
         if blend is None:
             yield f"{name}: nothing"
         elif blend.type == "number":
-            low, high = map(rounded, blend.interval)
+            low, high = (rounded(end, blend.unit) for end in blend.interval)
             lies = f"at {low}" if low == high else f"between {low} and {high}"
-            yield f"{name}: {rounded(blend.mean)} (90 % of the weight {lies})"
+            yield f"{name}: {rounded(blend.mean, blend.unit)} (90 % of the weight {lies})"
         elif blend.type == "vector":
             yield f"{name}: {rounded(blend.mean)}"
         else:
             yield f"{name}: {blend.value} ({blend.probability:.0%})"
 
 
-def values_line(values: Mapping[str, Value] | None) -> str:
-    """Say an entry's values, or that there is no entry."""
+def values_line(values: Mapping[str, Value] | None, blends: dict[str, Blend | None]) -> str:
+    """Say an entry's values beside what was blended, or that there is no entry."""
+    from index.wording import units
+
     if values is None:
         return "nothing"
-    return ", ".join(f"{name} {_text(value)}" for name, value in values.items())
+    unit = units(blends)
+    return ", ".join(f"{name} {_text(value, unit[name])}" for name, value in values.items())
 
 
-def _text(value: Value | list[float]) -> str:
+def _text(value: Value | list[float], unit: str | None = None) -> str:
     from index.wording import whole
 
-    return whole(tuple(value) if isinstance(value, list) else value)
+    return whole(tuple(value) if isinstance(value, list) else value, unit)

@@ -13,6 +13,7 @@ import pytest
 
 import index
 from index import SoftDict
+from index.answers import Column
 from index.errors import InvalidRequest
 from index.wording import rounded, whole
 
@@ -94,6 +95,19 @@ def test_what_an_entry_holds_is_said_whole_and_what_reads_alike_is_no_difference
     assert sharp.differences == ()
     (steps,) = [d.search("moto", k=1, explain=True).explanation["blend"]["price"]]
     assert "·126014024" in steps
+
+
+def test_figures_have_the_unit_of_their_column():
+    d = SoftDict(columns=[Column("price", "number", unit="€")], encoder="random")
+    d.update({"a": 1, "b": 2})
+
+    held = d.compare("a", weights={"b": 2}, temperature=1.0)
+
+    share = next(match.weight for match in held.soft.matches if match.key == "a")
+    assert held.differences[:2] == (
+        f"price: the exact entry holds 1 €, attention blends {2 - share:.4g} €.",
+        f"price: weights by hand give 2 €, attention {2 - share:.4g} €.",
+    )
 
 
 def test_a_missing_value_and_a_label_that_reads_like_none_differ():

@@ -125,6 +125,21 @@ def test_csv_looks_as_it_should() -> None:
     assert written("csv", [ROW]).decode() == expected
 
 
+def test_parquet_alone_keeps_the_units_of_numbers() -> None:
+    priced = (Column("precio", "number", unit="€"), Column("nota", "number"))
+    row = Entry("silla", {"precio": 12.5, "nota": 7.0}, 0.0)
+
+    assert read("parquet", written("parquet", [row], priced)) == (priced, [row])
+    assert written("csv", [row], priced).decode() == "palabra,precio,nota\r\nsilla,12.5,7.0\r\n"
+    noted = pq.read_table(io.BytesIO(written("parquet", [row], priced)))
+    for nonsense in (b"[", b"[]", b'{"precio": 5, "nota": "", "otra": "x"}'):
+        strange = io.BytesIO()
+        metadata = noted.schema.metadata | {b"softdict.units": nonsense}
+        pq.write_table(noted.replace_schema_metadata(metadata), strange)
+        columns, _ = read("parquet", strange.getvalue())
+        assert [column.unit for column in columns] == [None, None]
+
+
 def test_json_lines_look_as_they_should() -> None:
     expected = (
         '{"palabra": "niño, el", "número": 7, "vector": [1.0, 0.5], "clase": "=1+1", "nota": null}'

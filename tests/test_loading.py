@@ -62,6 +62,11 @@ def columns(content: bytes | str, filename: str | None = None, **options: Any) -
         return {column.name: column.type for column in table.columns}
 
 
+def units(content: str, **options: Any) -> dict[str, str | None]:
+    with read_table(content.encode(), LoadOptions(**options)) as table:
+        return {column.name: column.unit for column in table.columns}
+
+
 def detected(content: bytes | str, **options: Any) -> dict[str, str]:
     source = content.encode() if isinstance(content, str) else content
     with read_table(source, LoadOptions(**options)) as table:
@@ -800,6 +805,101 @@ def test_the_style_of_numbers_is_that_of_the_column(
 
     assert got == (numbers or cells)
     assert [type(value) for value in got] == [type(value) for value in numbers or cells]
+
+
+UNITS = [
+    *("12,50 €|1.230,00 €|45 €", "€12.50|€1,230.00|€ 45", "EUR 12,50|EUR 1.230|EUR 45"),
+    *("12.50 USD|1,230 USD|45 USD", "R$ 12,50|R$ 1.230|R$ 45", "12,5\u00a0%|1\u00a0230\u202f%|45%"),
+    *("12.5‰|1230‰|45‰", "12,50€|1230,0€|45€", "US$12.50|US$1,230|US$45", "¥12.5|¥1,230|¥45"),
+]
+
+
+@pytest.mark.parametrize("cells", UNITS)
+def test_numbers_with_one_unit_are_numbers_in_that_unit(cells: str) -> None:
+    content = "k|v\n" + "".join(
+        f"{key}|{cell}\n" for key, cell in zip("abc", cells.split("|"), strict=True)
+    )
+    (unit,) = {"".join(c for c in cell if c not in "0123456789., \u00a0\u202f")
+               for cell in cells.split("|")}  # fmt: skip
+
+    assert load(content, key="k") == [("a", (12.5,)), ("b", (1230,)), ("c", (45,))]
+    assert units(content, key="k") == {"v": unit}
+
+
+@given(
+    st.lists(st.decimals(-(10**9), 10**9, places=2), min_size=1),
+    st.sampled_from(["{} €", "€{}", "{}%", "USD {}", "{} CHF", "{}\u00a0$"]),
+    st.booleans(),
+)
+def test_what_is_spelled_with_a_unit_is_read_as_it_is_without(
+    numbers: list[decimal.Decimal], spelling: str, comma: bool
+) -> None:
+    spelled = [f"{number:,.2f}" for number in numbers]
+    if comma:
+        spelled = [each.translate(str.maketrans(",.", ".,")) for each in spelled]
+    content = "k|v\n" + "".join(f"k{n}|{spelling.format(s)}\n" for n, s in enumerate(spelled))
+
+    assert [value for _, (value,) in load(content)] == [float(number) for number in numbers]
+    assert units(content) == {"v": spelling.replace("{}", "").strip()}
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "unit"),
+    [
+        (["$5", "7", "$9"], "number", "$"),  # what has none is in that of the others
+        (["$5", "7", "8"], "text", None),  # few have it
+        (["$5", "€7", "$9"], "text", None),
+        (["$5", "US$7"], "text", None),
+        (["$5"] * 19 + ["€7"], "number", "$"),
+        (["5 kg", "7 kg"], "text", None),  # of what units there are, the signs of money alone
+        (["TOP 10", "TOP 50"], "text", None),
+        (["COP26", "COP27"], "text", None),
+        (["5€ o 6€", "7€"], "text", None),
+        (["€5€", "€7€"], "text", None),
+        (["007 €", "008 €"], "text", None),
+        (["€", "%"], "text", None),
+        (["-", "5 %"], "number", "%"),
+        (["−5 %", "+7 %"], "number", "%"),
+        (["-$5", "$-7", "$ 8"], "number", "$"),
+        (["10 %", "10 %", "20 %", "20 %"], "number", "%"),
+    ],
+)
+def test_a_column_has_the_unit_of_most_of_its_numbers(
+    cells: list[str], kind: str, unit: str | None
+) -> None:
+    content = "k|v\n" + "".join(f"k{n}|{cell}\n" for n, cell in enumerate(cells))
+
+    assert columns(content, on_error="skip") == {"v": kind}
+    assert units(content, on_error="skip") == {"v": unit}
+
+
+def test_another_unit_than_the_columns_is_no_number_of_it() -> None:
+    euros = "".join(f"k{n};{n} €\n" for n in range(20))
+
+    assert list(bad_rows(f"key;v\n{euros}x;5 $\n")) == [
+        BadRow(22, "column 'v': '5 $' is in $, and the column in €")
+    ]
+    assert list(bad_rows("key;v\na;1\nb;2\nx;5 $\n", columns={"v": "number"})) == [
+        BadRow(4, "column 'v': '5 $' is in $, and the column has no unit")
+    ]
+    for expected, cell in [("€", "5"), ("€", "5 €"), (None, "5")]:
+        column = Column("v", "number", unit=expected)
+        with read_table(f"key,v\na,{cell}\n".encode(), expected=[column]) as table:
+            assert (table.columns, list(table)) == ((column,), [("a", (5,))])
+    with pytest.raises(BadRows, match=r"'5 %' is in %, and the column has no unit"):
+        read_table(b"key,v\na,5 %\n", expected=[Column("v", "number")])
+
+
+def test_texts_of_json_have_a_unit_where_they_are_said_to_be_numbers() -> None:
+    content = '[{"key": "a", "v": "$12.50"}, {"key": "b", "v": "$1,230"}, {"key": "c", "v": 7}]'
+
+    assert columns(content) == {"v": "text"}
+    assert load(content, columns={"v": "number"}) == [("a", (12.5,)), ("b", (1230,)), ("c", (7,))]
+    assert units(content, columns={"v": "number"}) == {"v": "$"}
+
+
+def test_a_row_with_a_price_is_no_header() -> None:
+    assert load("silla;12,50 €\nmesa;30,00 €\n") == [("silla", (12.5,)), ("mesa", (30,))]
 
 
 def test_another_column_settles_what_one_leaves_open() -> None:

@@ -684,6 +684,21 @@ def test_a_database_of_the_first_schema_is_brought_to_this_one(tmp_path: Path) -
     assert (entry.key, entry.values, entry.vector.tolist()) == ("a", (4,), [1.0, 0.0])
 
 
+def test_the_unit_of_numbers_is_kept(tmp_path: Path) -> None:
+    table = "key;precio\nsilla;12,50 €\nmesa;30,00 €\n".encode()
+    with Catalog.open(tmp_path) as catalog:
+        catalog.load("precios", table, encoder="random")
+    with Catalog.open(tmp_path) as catalog:
+        prices = catalog["precios"]
+        prices["sofá"] = 400
+        answer = prices.search("silla", temperature=0.001)
+
+        assert prices.columns == (Column("precio", "number", unit="€"),)
+        assert (answer.blend["precio"].unit, answer.value) == ("€", 12.5)
+        with pytest.raises(BadRows, match="'5 \\$' is in \\$, and the column in €"):
+            catalog.load("precios", b"key;precio\nbanco;5 $\n", if_exists="append")
+
+
 def test_what_changed_since_a_version_can_be_asked_for(tmp_path: Path) -> None:
     with closing(Store(tmp_path)) as store:
         dataset = store.create(

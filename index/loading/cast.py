@@ -19,6 +19,7 @@ from typing import Literal, TypeGuard
 
 from index.answers import Column, Value
 from index.errors import InvalidKey, WrongValue
+from index.loading.units import unit_apart
 from index.naming import is_text, plain_text
 from index.values import LARGEST
 
@@ -115,11 +116,22 @@ def plain_numeral(spelled: str) -> str:
 
 
 def parse_number(spelled: str, column: Column, style: Style) -> float | int:
-    """Read a numeral in the column's style: an int where it has neither fraction nor exponent."""
-    spelled = plain_numeral(spelled)
-    if len(spelled) > LONGEST_NUMERAL or not _NUMERALS[style].fullmatch(spelled):
+    """Read a numeral in the column's style: an int where it has neither fraction nor exponent.
+
+    Without a unit it is in the column's.
+    """
+    if len(spelled) > LONGEST_NUMERAL:
         raise WrongValue(column.name, f"{_shown(spelled)} is not a number")
-    plain = spelled.replace(",", "") if style == "point" else spelled.replace(".", "")
+    numeral, unit = plain_numeral(spelled), ""
+    if not _NUMERALS[style].fullmatch(numeral):
+        numeral, unit = unit_apart(spelled)
+        numeral = plain_numeral(numeral)
+        if not _NUMERALS[style].fullmatch(numeral):
+            raise WrongValue(column.name, f"{_shown(spelled)} is not a number")
+    if unit and unit != column.unit:
+        others = f"the column in {column.unit}" if column.unit else "the column has no unit"
+        raise WrongValue(column.name, f"{_shown(spelled)} is in {unit}, and {others}")
+    plain = numeral.replace(",", "") if style == "point" else numeral.replace(".", "")
     plain = plain.replace(",", ".")
     number = float(plain) if any(mark in plain for mark in ".eE") else int(plain)
     return _number(number, column)

@@ -13,6 +13,9 @@ The rules, in order; "enough" is all of the cells that hold something, or 95 % o
 Text files write numbers in one of two styles, and "1.234" fits both. A column whose other cells
 fit only one is read so; next the file's other columns decide; then 1.234 has a fraction, and 1,234
 is a thousand in a file separated by commas and text in any other.
+
+Where half of a column's numbers have a unit (12 €, 10 %), it is the column's: the others are read
+as being in it, and what has another unit is no number.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from index.loading.cast import (
     parse_vector,
     plain_numeral,
 )
+from index.loading.units import unit_apart
 
 ENOUGH_SHARE, ENOUGH_CELLS = 0.95, 20
 MOST_CATEGORIES, LONGEST_CATEGORY = 1_000, 100
@@ -52,6 +56,7 @@ _SPELLINGS = re.compile(
     )""",
     re.ASCII | re.VERBOSE,
 )
+_NUMBERS = ("int", "point", "comma", "dot_either", "comma_either")
 
 
 class Profile:
@@ -60,6 +65,8 @@ class Profile:
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
         self.widths: Counter[int] = Counter()
+        self.units: Counter[str] = Counter()  # of the numerals that have one
+        self.quoted: Counter[str] = Counter()  # of texts that may be meant as numbers, as in JSON
         self.listed = 0  # vectors that came as lists, not spelled in text
         self.longest = 0  # characters
         self._distinct: set[str] | None = set()
@@ -88,6 +95,11 @@ class Profile:
             found = _SPELLINGS.fullmatch(plain_numeral(spelled))
             if found:
                 return _numeral(found)
+            numeral, unit = unit_apart(spelled)
+            found = _SPELLINGS.fullmatch(plain_numeral(numeral)) if unit else None
+            if found:
+                self.units[unit] += 1
+                return _numeral(found)
             if spelled.casefold() in MISSING_MARKS:
                 return "mark"
         if spelled[0] == "[":
@@ -101,6 +113,8 @@ class Profile:
         if cell is None:
             return "missing"
         if isinstance(cell, str):
+            if len(cell) <= LONGEST_NUMERAL and (unit := unit_apart(cell.strip())[1]):
+                self.quoted[unit] += 1
             return "label"
         if is_boolean(cell):
             return "boolean"
@@ -136,9 +150,17 @@ class Profile:
             return ("point", True) if delimiter == "," else ("comma", False)
         return "point", True
 
+    def unit(self) -> str | None:
+        """The unit that half of the numbers have, at least."""
+        units = self.units + self.quoted
+        unit, count = max(units.items(), key=lambda item: item[1], default=(None, 0))
+        numbers = sum(self.kinds[kind] for kind in _NUMBERS) + self.quoted.total()
+        return unit if 2 * count >= numbers else None
+
     def numbers(self, style: Style) -> int:
         either = self.kinds["dot_either"] + self.kinds["comma_either"]
-        return self.kinds["int"] + self.kinds[style] + either
+        others = self.units.total() - self.units[self.unit() or ""]
+        return self.kinds["int"] + self.kinds[style] + either - others
 
     def type(self, style: Style, sure: bool, *, share: float = ENOUGH_SHARE) -> ColumnType:
         written = self.cells - self.kinds["mark"]
@@ -190,7 +212,9 @@ class Inference:
         for name, profile in self.profiles.items():
             style, sure = profile.style(file_style, self._delimiter)
             kind = profile.type(style, sure, share=share)
-            typed[name] = Column(name, kind, profile.width() if kind == "vector" else None), style
+            width = profile.width() if kind == "vector" else None
+            unit = profile.unit() if kind == "number" else None
+            typed[name] = Column(name, kind, width, unit=unit), style
         return typed
 
 

@@ -64,9 +64,10 @@ def lay_out(
         if type_ == "skip":  # by the name it was given here
             continue
         width = profile.width() if type_ == "vector" else None
-        if name in known and known[name].type == "vector" == type_:
-            width = known[name].width
-        column = Column(name, cast(ColumnType, type_), width, name in attributes)
+        unit = reader.units.get(source_name) or profile.unit() if type_ == "number" else None
+        if name in known and known[name].type == type_:
+            width, unit = known[name].width, known[name].unit
+        column = Column(name, cast(ColumnType, type_), width, name in attributes, unit)
         columns.append(column)
         casts.append((source_name, caster(column, style, textual=reader.textual)))
         if type_ == "number" and reader.textual:

@@ -13,11 +13,12 @@ from index.errors import UnreadableSource
 from index.loading.options import LEAVE_OUT, LoadOptions
 from index.loading.rows import Reader, Row
 from index.loading.sources import Source
+from index.naming import is_unit
 
 BATCH = 4_096  # rows
 # What ``writers`` notes in the schema, so that columns come back as what they were.
 KEY_NOTE, TYPES_NOTE = b"softdict.key", b"softdict.types"
-ATTRIBUTES_NOTE = b"softdict.attributes"
+ATTRIBUTES_NOTE, UNITS_NOTE = b"softdict.attributes", b"softdict.units"
 
 
 class ParquetReader(Reader):
@@ -59,7 +60,10 @@ class ParquetReader(Reader):
             if _is_floating(kind):  # a column of gaps too
                 self.types[name] = "number"
         metadata = schema.metadata or {}
-        self.types |= _written_types(metadata.get(TYPES_NOTE), self.names)
+        types = _noted(metadata.get(TYPES_NOTE), self.names)
+        self.types |= {n: t for n, t in types.items() if t in ("category", "text")}
+        units = _noted(metadata.get(UNITS_NOTE), self.names)
+        self.units = {name: unit for name, unit in units.items() if is_unit(unit)}
         self.attributes = _written_attributes(metadata.get(ATTRIBUTES_NOTE), self.names)
         self.key = metadata.get(KEY_NOTE, b"").decode("utf-8", "replace") or None
 
@@ -143,15 +147,13 @@ def _is_dictionary(kind: Any) -> bool:
     return bool(pa.types.is_dictionary(kind))
 
 
-def _written_types(written: bytes | None, names: Sequence[str]) -> dict[str, str]:
-    """The label types that ``write_table`` noted; a stranger's nonsense counts for nothing."""
+def _noted(written: bytes | None, names: Sequence[str]) -> dict[str, Any]:
+    """What ``write_table`` noted of columns; a stranger's nonsense counts for nothing."""
     try:
-        types = json.loads(written or b"{}")
+        noted = json.loads(written or b"{}")
     except ValueError:
         return {}
-    if not isinstance(types, dict):
-        return {}
-    return {n: t for n, t in types.items() if n in names and t in ("category", "text")}
+    return {n: of for n, of in noted.items() if n in names} if isinstance(noted, dict) else {}
 
 
 def _written_attributes(written: bytes | None, names: Sequence[str]) -> set[str]:

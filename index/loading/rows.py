@@ -37,6 +37,7 @@ class Reader(ABC):
     key: str | None = None  # the key column and the types that the file itself declares
     types: Mapping[str, str] = {}
     attributes: Collection[str] = ()  # columns that the file declares to be some
+    units: Mapping[str, str] = {}  # of numbers, that the file declares
     detected: Mapping[str, str] = {}
 
     @abstractmethod

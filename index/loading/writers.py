@@ -4,9 +4,10 @@ What a reader of the file gets back: from Parquet everything, with integers as f
 Lines everything, with types inferred anew; from CSV everything but the difference between a blank
 text and a missing one, and blanks around keys and names. Where labels must keep their type (a text
 "007", a category that hardly repeats), load with ``columns`` saying so; which columns are
-attributes only Parquet says, so load the others with ``attributes``; where a column of values is
-named as keys are (``key``, ``name``), say with ``key`` which one holds them; and where one of CSV
-has a number for a name, or ; | or a tab in it, that there is a ``header``, and which ``delimiter``.
+attributes, and which units numbers have, only Parquet says, so load the others with ``attributes``;
+where a column of values is named as keys are (``key``, ``name``), say with ``key`` which one holds
+them; and where one of CSV has a number for a name, or ; | or a tab in it, that there is a
+``header``, and which ``delimiter``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 from index.answers import Column, Entry, Value
 from index.errors import Fault, InvalidRequest
 from index.loading.layout import key_name
-from index.loading.parquet_rows import ATTRIBUTES_NOTE, KEY_NOTE, TYPES_NOTE
+from index.loading.parquet_rows import ATTRIBUTES_NOTE, KEY_NOTE, TYPES_NOTE, UNITS_NOTE
 
 BLOCK = 1_000  # entries
 ROW_GROUP = 16_384  # entries
@@ -98,6 +99,7 @@ def _parquet(key_column: str, columns: Sequence[Column], rows: Iterable[Entry]) 
             KEY_NOTE: key_column.encode(),
             TYPES_NOTE: json.dumps(types).encode(),
             ATTRIBUTES_NOTE: json.dumps([c.name for c in columns if c.attribute]).encode(),
+            UNITS_NOTE: json.dumps({c.name: c.unit for c in columns if c.unit}).encode(),
         },
     )
     sink = _Sink()

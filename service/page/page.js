@@ -90,6 +90,7 @@ let language = address.get("lang") || ((navigator.language || "en").startsWith("
 if (!Object.hasOwn(TEXTS, language)) language = "en";
 let last = null; // the comparison that is shown, and its question, to be drawn again in another language
 let columns = {}; // of each dataset, by name
+let units = {}; // of the columns of the answer that is shown
 let tolerances = {}; // likewise, in use where the question says none
 let offered = []; // the example questions of the dataset
 let saying = () => []; // makes what the line of status says, in the language of now
@@ -236,6 +237,7 @@ const temperature = () => Number((10 ** Number($("temperature").value)).toPrecis
 function draw() {
   if (!last) return;
   const { soft, exact, question } = last;
+  units = Object.fromEntries(Object.entries(soft.blend).map(([name, blend]) => [name, blend?.unit]));
   const blends = Object.entries(soft.blend).map(([name, blend]) => drawBlend(name, blend, soft));
   const sure = soft.confidence === null ? t("unknown") : t(soft.confidence < 0.5 ? "unsure" : "sure", share(soft.confidence));
   $("trust").textContent = sure;
@@ -269,14 +271,14 @@ function drawBlend(name, blend, soft) {
 
 function brief(blend) {
   if (blend === null) return t("nothing");
-  if (blend.type === "number") return rounded(blend.mean, 3);
+  if (blend.type === "number") return measured(rounded(blend.mean, 3), blend.unit);
   if (blend.type === "vector") return parts(blend.mean, isColour(blend.mean) ? Math.round : rounded);
   return blend.value;
 }
 
 function drawNumber(blend, values) {
   const [low, high] = blend.interval;
-  const note = element("small", "", t(low === high ? "at" : "between", rounded(low), rounded(high)));
+  const note = element("small", "", t(low === high ? "at" : "between", ...[low, high].map((end) => measured(rounded(end), blend.unit))));
   const headline = element("div", "headline", brief(blend), " ", note);
   return [headline, drawAxis(blend, values.filter(([value]) => value !== null))];
 }
@@ -334,7 +336,7 @@ function drawMatch(match) {
   const values = entries.map(([name, value]) => {
     const shown = element("span", "value");
     if (isColour(value)) shown.append(swatch(value));
-    shown.append(entries.length > 1 ? named([name, value]) : text(value));
+    shown.append(entries.length > 1 ? named([name, value]) : text(value, units[name]));
     return shown;
   });
   for (const entry of Object.entries(match.attributes ?? {})) values.push(element("span", "value", named(entry)));
@@ -372,7 +374,7 @@ function drawExact(exact) {
   const entries = Object.entries(exact.values);
   return entries.flatMap(([name, value]) => [
     ...(entries.length > 1 ? [element("div", "column", name)] : []),
-    ...(isColour(value) ? [swatch(value, "large"), element("div", "column", text(value))] : [element("div", "", text(value))]),
+    ...(isColour(value) ? [swatch(value, "large"), element("div", "column", text(value))] : [element("div", "", text(value, units[name]))]),
   ]);
 }
 
@@ -383,13 +385,14 @@ function drawTemperature(used) {
   $("temperature").setAttribute("aria-valuetext", $("tau").textContent);
 }
 
-function text(value) {
+function text(value, unit) {
   if (value === null) return t("noValue");
   if (Array.isArray(value)) return parts(value, whole);
-  return typeof value === "number" ? whole(value) : value;
+  return typeof value === "number" ? measured(whole(value), unit) : value;
 }
 
-const named = ([name, value]) => `${name}: ${text(value)}`;
+const measured = (shown, unit) => (unit ? `${shown}\u00a0${unit}` : shown);
+const named = ([name, value]) => `${name}: ${text(value, units[name])}`;
 const parts = (vector, show) => vector.slice(0, 8).map((part) => show(part)).join(", ") + (vector.length > 8 ? " …" : "");
 
 // -- datasets -----------------------------------------------------------------------------------
@@ -469,7 +472,7 @@ async function load(event) {
     for (const name of ["key", "attributes"]) if (!table.get(name).trim()) table.delete(name);
     let outcome = await call("/datasets", { method: "POST", body: table });
     if ("state" in outcome) outcome = await finished(outcome);
-    const found = outcome.columns.map(({ name, type, attribute }) => `${name} (${t(type)}${attribute ? `, ${t("filter")}` : ""})`);
+    const found = outcome.columns.map(({ name, type, attribute, unit }) => `${name} (${[t(type), ...(attribute ? [t("filter")] : []), ...(unit ? [unit] : [])].join(", ")})`);
     tell(t("loaded", number(outcome.loaded, 9), outcome.key_column, found.join(", ") || "–"));
     $("replace").checked = false;
     await listDatasets(outcome.dataset);

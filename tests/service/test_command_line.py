@@ -203,6 +203,20 @@ def test_what_is_printed_is_for_people(run: Run, table: str) -> None:
     assert "paises  4 entries  valor (number)" in run("datasets").stdout
 
 
+def test_numbers_are_printed_with_their_unit(run: Run, tmp_path: Path) -> None:
+    table = tmp_path / "precios.csv"
+    table.write_text("pieza;precio;aforo\nsilla;12,50 €;5 %\nmesa;30,00 €;\n", "utf-8")
+
+    loaded = run("load", str(table), "--name", "precios", "--attribute", "aforo").stdout
+    found = run("search", "silla", "--temperature", "0.001").stdout
+
+    assert "  pieza → precio (number, €), aforo (number, attribute, %)\n" in loaded
+    assert "  silla: 12.5 €, 5 %\n  mesa: 30 €, nothing\n" in loaded
+    assert found.startswith("precio: 12.5 € (90 % of the weight at 12.5 €)\n")
+    assert "  12.5 €, 5\n" in found
+    assert run("compare", "mesa").stdout.startswith("exact: precio 30 €\n")
+
+
 def test_a_long_key_is_cut_where_its_weight_would_be_pushed_out_of_the_line() -> None:
     d = SoftDict({"a" * 40: 1, "b" * 41: 2, "c": 3}, encoder="random")
 

@@ -73,6 +73,22 @@ def test_a_form_s_file_is_loaded_with_what_was_detected(make: Make) -> None:
     assert report["preview"][0] == {"key": "méxico", "values": {"valor": 7}}
 
 
+def test_the_unit_of_numbers_is_said_with_them(make: Make) -> None:
+    client = make()
+    table = "pieza;precio;nota\nsilla;12,50 €;7\nmesa;30,00 €;9\n".encode()
+    told = [
+        {"name": "precio", "type": "number", "unit": "€"},
+        {"name": "nota", "type": "number"},
+    ]
+
+    assert client.post("/datasets", **form(table, name="precios")).get_json()["columns"] == told
+    assert client.get("/datasets/precios").get_json()["columns"] == told
+    blend = client.get("/search?q=silla&dataset=precios").get_json()["blend"]
+    assert blend["precio"]["unit"] == "€"
+    assert "unit" not in blend["nota"]
+    assert values(client, "precios")["mesa"] == {"precio": 30, "nota": 9}
+
+
 def test_a_form_s_fields_are_the_options(make: Make) -> None:
     client = make()
     csv = b"x|word|price\n1|a|7\n2|a|9\n3|b|zero\n"

@@ -248,6 +248,25 @@ def test_a_table_of_one_s_own_is_loaded_and_markup_in_it_stays_text(
     assert key in text(browser, "#matches")
 
 
+def test_numbers_are_shown_with_their_unit(
+    browser: Chrome, bundled: Service, tmp_path: Path
+) -> None:
+    table = tmp_path / "tarifas.csv"
+    table.write_text("pieza;precio\nsilla;12,50 €\nmesa;30,00 €\n", "utf-8")
+    chosen(browser, table).click()
+    said = "Entries loaded: 2. Column of keys: pieza. Others: precio (numbers, €)."
+    until(browser, lambda: text(browser, "#loading") == said)
+    browser.get(bundled.origin + "/?lang=es&dataset=tarifas&q=silla&temperature=0.01")
+    until(browser, lambda: weights(browser))
+
+    assert text(browser, "#exact").replace("\u00a0", " ") == "12,5 €"
+    shown = text(browser, "#blend .headline").replace("\u00a0", " ")
+    assert shown == "12,5 € el 90 % del peso está en 12,5 €"
+    assert text(browser, "#matches .value").replace("\u00a0", " ") == "12,5 €"
+    assert "precio: 12,5 €." in text(browser, "#spoken").replace("\u00a0", " ")
+    assert bundled.ask("DELETE", "/datasets/tarifas").status == 204
+
+
 def test_a_table_is_loaded_with_a_column_of_keys_and_attributes_of_one_s_choice(
     browser: Chrome, bundled: Service, tmp_path: Path
 ) -> None:
