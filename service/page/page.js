@@ -17,6 +17,7 @@ const TEXTS = {
     sure: "Probability that an answer is here at all: {0}.",
     unsure: "Probably nothing here answers this. Probability that an answer is here at all: {0}.",
     unknown: "Whether an answer is here at all cannot be told with this encoder; see how high the best cosine is.",
+    hand: "With weights of your own", handHelp: "Give these keys the weights that you would choose; they are scaled to 100%.",
     help: "How to read this",
     guide: "Every key answers, in proportion to how alike its meaning is to that of the question: the cosine, from −1 to 1.\nThe weights make 100% even where nothing fits. So look first at the probability that an answer is here at all.\nThe answer blends the values by those weights. Where 90% of the weight lies describes your table; it promises nothing about a value that is not in it.\nThe temperature τ makes the weights sharper or flatter: of two keys whose cosines differ by τ, one weighs 2.7 times the other.\nEffective keys: how many keys really answer.",
     scored: "Keys scored", everyKey: "every one",
@@ -52,6 +53,7 @@ const TEXTS = {
     sure: "Probabilidad de que aquí haya alguna respuesta: {0}.",
     unsure: "Probablemente nada de aquí responde a esto. Probabilidad de que aquí haya alguna respuesta: {0}.",
     unknown: "Con este encoder no se puede saber si aquí hay alguna respuesta; mira cuánto vale el mejor coseno.",
+    hand: "Con pesos tuyos", handHelp: "Da a estas claves los pesos que tú elegirías; se ajustan para que sumen 100 %.",
     help: "Cómo leer esto",
     guide: "Todas las claves responden, cada una según lo que se parece su significado al de la pregunta: el coseno, de −1 a 1.\nLos pesos suman 100 % aunque nada encaje. Por eso, mira primero la probabilidad de que aquí haya alguna respuesta.\nLa respuesta mezcla los valores según esos pesos. Dónde está el 90 % del peso describe tu tabla; no promete nada sobre un valor que no está en ella.\nLa temperatura τ hace los pesos más nítidos o más planos: de dos claves cuyos cosenos distan τ, una pesa 2,7 veces lo que la otra.\nClaves efectivas: cuántas claves responden de verdad.",
     scored: "Claves puntuadas", everyKey: "todas",
@@ -95,6 +97,9 @@ let tolerances = {}; // likewise, in use where the question says none
 let offered = []; // the example questions of the dataset
 let saying = () => []; // makes what the line of status says, in the language of now
 let asking = null; // the AbortController of the question under way
+let weighing = null; // that of the weights by hand
+let weighed = ""; // the keys that are weighed by hand
+let manual = {}; // what their weights give
 let job = null; // the id of the load under way
 
 const t = (name, ...parts) => parts.reduce((text, part, i) => text.replace(`{${i}}`, () => part), TEXTS[language][name]);
@@ -147,6 +152,15 @@ async function call(path, options) {
   }
   if (!response.ok) throw new Problem(body);
   return body;
+}
+
+// Once what is moved or typed stands still.
+function soon(work) {
+  let timer;
+  return () => {
+    clearTimeout(timer);
+    timer = setTimeout(work, 120);
+  };
 }
 
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
@@ -249,6 +263,7 @@ function draw() {
   $("steps").href = `/search?${new URLSearchParams({ ...question, explain: 1 })}`;
   $("reason").textContent = t(exact.found ? "found" : question.where ? "excluded" : "missing", last.query);
   $("result").hidden = false;
+  drawHand(soft);
   $("spoken").textContent = [
     ...Object.entries(soft.blend).slice(0, SPOKEN).map(([name, blend]) => `${name}: ${brief(blend)}.`),
     `${t("exact")}: ${exact.found ? Object.entries(exact.values).slice(0, SPOKEN).map(named).join(", ") : t("nothing")}.`,
@@ -311,10 +326,13 @@ function swatch(vector, className = "") {
   return made;
 }
 
-function drawVector(blend) {
-  if (isColour(blend.mean)) return [swatch(blend.mean, "large"), element("div", "column", brief(blend))];
-  return [element("div", "headline", brief(blend))];
+// A value in large letters, or as the colour that it is.
+function large(value, words, className = "") {
+  if (isColour(value)) return [swatch(value, "large"), element("div", "column", words)];
+  return [element("div", className, words)];
 }
+
+const drawVector = (blend) => large(blend.mean, brief(blend), "headline");
 
 function drawLabels(blend) {
   const rows = blend.distribution.slice(0, 5).map(({ value, probability }) =>
@@ -374,8 +392,50 @@ function drawExact(exact) {
   const entries = Object.entries(exact.values);
   return entries.flatMap(([name, value]) => [
     ...(entries.length > 1 ? [element("div", "column", name)] : []),
-    ...(isColour(value) ? [swatch(value, "large"), element("div", "column", text(value))] : [element("div", "", text(value, units[name]))]),
+    ...large(value, text(value, units[name])),
   ]);
+}
+
+// Weights that were typed stay while the same keys are listed.
+function drawHand(soft) {
+  const keys = JSON.stringify([soft.dataset, ...soft.matches.map(({ key }) => key)]);
+  if (keys === weighed) return drawManual();
+  weighed = keys;
+  manual = {};
+  $("hand-weights").replaceChildren(...soft.matches.map(({ key, weight }) => {
+    const field = element("input");
+    Object.assign(field, { type: "number", min: 0, step: "any", value: Number((100 * weight).toPrecision(2)) });
+    return element("label", "", element("span", "key", key), field);
+  }));
+  weigh();
+}
+
+function drawManual() {
+  const several = Object.keys(manual).length > 1;
+  $("hand-blend").replaceChildren(...Object.entries(manual).flatMap(([name, blend]) => [
+    ...(several ? [element("div", "column", name)] : []),
+    ...large(blend?.mean, brief(blend)),
+  ]));
+}
+
+async function weigh() {
+  if (!$("hand").open || !last) return;
+  weighing?.abort();
+  const mine = (weighing = new AbortController());
+  const { query, dataset } = last;
+  const fields = [...$("hand-weights").querySelectorAll("label")].map((label) => [label.firstChild.textContent, label.lastChild.valueAsNumber]);
+  const weights = Object.fromEntries(fields.filter(([, weight]) => weight > 0));
+  manual = {};
+  try {
+    if (Object.keys(weights).length) {
+      const body = JSON.stringify({ q: query, dataset, weights, k: 1 });
+      const headers = { Accept: "application/json", "Content-Type": "application/json" };
+      manual = (await call("/compare", { method: "POST", headers, body, signal: mine.signal })).manual.blend;
+    }
+    drawManual();
+  } catch (error) {
+    if (error.name !== "AbortError") $("hand-blend").replaceChildren(...explain(error)());
+  }
 }
 
 function drawTemperature(used) {
@@ -570,13 +630,14 @@ async function start() {
 $("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
 $("dataset").addEventListener("change", chooseDataset);
 $("auto").addEventListener("change", ask);
-let settling;
+const [askSoon, weighSoon] = [soon(ask), soon(weigh)];
 $("temperature").addEventListener("input", () => {
   $("auto").checked = false;
   drawTemperature(0);
-  clearTimeout(settling);
-  settling = setTimeout(ask, 120);
+  askSoon();
 });
+$("hand").addEventListener("toggle", weigh);
+$("hand-weights").addEventListener("input", weighSoon);
 $("language").addEventListener("click", () => {
   language = language === "es" ? "en" : "es";
   address.set("lang", language);

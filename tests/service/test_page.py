@@ -152,6 +152,32 @@ def test_a_key_that_is_there_shows_both_answers(browser: Chrome) -> None:
     assert text(browser, "#exact") == "7"
 
 
+def by_hand(browser: Chrome, weights: dict[str, str]) -> None:
+    for row in browser.find_elements(By.CSS_SELECTOR, "#hand-weights label"):
+        field = row.find_element(By.TAG_NAME, "input")
+        field.send_keys(Keys.CONTROL, "a", Keys.BACKSPACE)
+        field.send_keys(weights[row.find_element(By.CSS_SELECTOR, ".key").text])
+
+
+def test_weights_by_hand_blend_beside_those_of_attention(browser: Chrome) -> None:
+    ask(browser, "país")
+    browser.find_element(By.CSS_SELECTOR, "#hand summary").click()
+    until(browser, lambda: text(browser, "#hand-blend") == "8.49")  # attention gives 8.5
+    by_hand(browser, {"méxico": "30", "alemania": "30", "inglaterra": "30", "perro": "10"})
+
+    until(browser, lambda: text(browser, "#hand-blend") == "8")
+    by_hand(browser, {"méxico": "1", "alemania": "", "inglaterra": "-2", "perro": "0"})
+    until(browser, lambda: text(browser, "#hand-blend") == "7")
+    ask(browser, "mascota")
+    until(browser, lambda: text(browser, "#hand-blend") not in ("", "7"))
+    by_hand(browser, {"méxico": "", "alemania": "", "inglaterra": "", "perro": ""})
+    until(browser, lambda: text(browser, "#hand-blend") == "")
+    by_hand(browser, {"méxico": "1", "alemania": "1", "inglaterra": "", "perro": ""})
+    until(browser, lambda: text(browser, "#hand-blend") == "8.5")
+    browser.find_element(By.ID, "language").click()
+    assert text(browser, "#hand-blend") == "8,5", "what was typed stays in another language"
+
+
 def test_a_colour_is_drawn_as_one(browser: Chrome) -> None:
     Select(browser.find_element(By.ID, "dataset")).select_by_value("colores")
     until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "#blend .swatch.large"))
