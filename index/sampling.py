@@ -213,7 +213,7 @@ class Outlook:
 
     def shares(self, drawn: int) -> tuple[Floats, Floats]:
         """Give π of each key at the edge, and the draws wanted of each cell."""
-        hopes = np.exp(self.edge / max(self.temperature, self.stray))
+        hopes = np.exp(np.minimum(self.edge / max(self.temperature, self.stray), MOST_HOPED))
         edge_mass, cell_mass = hopes.sum(), self.sizes * self.hopes
         share = float(edge_mass / max(edge_mass + cell_mass.sum(), 1e-300))
         at_edge = drawn * min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)

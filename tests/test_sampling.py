@@ -281,6 +281,23 @@ def test_extreme_temperatures_give_numbers(sketched, queries):
             assert sample.counts.sum() == pytest.approx(N, rel=0.1)
 
 
+def test_keys_that_share_a_vector_far_above_all_others_give_numbers_however_fine_the_choice():
+    x, others = gathered_rows(1, 3), gathered_rows(N, 0)
+    others -= np.maximum(others @ x.T, 0) * x  # at right angles to it, or farther away
+    others /= np.linalg.norm(others, axis=1, keepdims=True)
+    rows = np.where(np.arange(N)[:, np.newaxis] < 2 * TAKEN, x, others)
+    order, sketch = build_sketch(rows)
+    outlook = Outlook.of(
+        sketch, VectorBlock(rows[order]), x[0], temperature=1e-3, taken=TAKEN, coded=CODED
+    )
+    shares = outlook.shares(DRAWN)
+
+    assert np.isfinite(outlook.unevenness(shares))
+    sample = outlook.sample(shares)
+    mass = sample.counts @ np.exp((sample.scores - 1) / 1e-3)
+    assert mass == pytest.approx(2 * TAKEN, rel=0.01)
+
+
 def test_a_few_keys_far_above_the_bar_are_each_drawn_once(sketched, queries):
     rows, sketch = sketched
     for query in rows[:20]:
