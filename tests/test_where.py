@@ -320,6 +320,7 @@ def test_a_fault_of_the_json_is_named_by_its_path(document, where):
         ('{"price": }', "character 11: this is not JSON"),
         ('{"price": 1, "price": 2}', "'price' stands twice in an object"),
         ('{"price": NaN}', "write a finite number"),
+        (f'{{"price": {"9" * 5_000}}}', "write a finite number"),
         ('{"\\ud800": 1}', "half a character"),
         ('{"not":' * 1_200 + "1" + "}" * 1_200, "deep"),
         ('{"not":' * 100 + "1" + "}" * 100, "deep"),
