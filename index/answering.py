@@ -205,7 +205,7 @@ def _answer(
         ),
         temperature=attention.temperature,
         temperature_source=source,
-        effective_keys=float(state.effective_keys[0]),
+        effective_keys=min(float(state.effective_keys[0]), attention.keys),  # a sample's may exceed
         keys=attention.keys,
         coverage=attention.coverage,
         error=attention.error,

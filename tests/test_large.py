@@ -133,6 +133,15 @@ def test_an_answer_from_a_sample_says_how_far_off_it_may_be_and_is_not_further(h
 
 
 @pytest.mark.usefixtures("_sampled")
+def test_no_more_keys_share_the_attention_than_there_are(home):
+    with SoftDict.open(home) as d:
+        answers = [d.search(f"query {n}", temperature=100, tolerance=0.9) for n in range(20)]
+
+        assert all(answer.scored < 300 for answer in answers)
+        assert all(200 < answer.effective_keys <= 300 for answer in answers)
+
+
+@pytest.mark.usefixtures("_sampled")
 def test_a_tolerance_that_a_sample_cannot_keep_is_answered_by_a_scan(home):
     with SoftDict.open(home) as d:
         answer = d.search("país", temperature=0.3, tolerance=1e-6)
