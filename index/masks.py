@@ -18,6 +18,7 @@ from index.errors import Fault, InvalidRequest
 Mask = NDArray[np.bool_]
 
 DAY = 86_400.0  # seconds
+LONGEST = 100  # characters of a position or a moment
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,7 @@ def parse_as_of(value: object) -> AsOf | None:
         return None
     if isinstance(value, str):
         text = value.strip()
-        if text.isascii() and text.isdigit() and len(text) <= 18:
-            return AsOf(position=int(text))
-        value = _parse_moment(text)
+        value = _parse_text(text) if len(text) <= LONGEST else None
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0:
         return AsOf(position=int(value))
     if isinstance(value, date) and value != value:  # pandas' NaT is one
@@ -70,7 +69,9 @@ def parse_as_of(value: object) -> AsOf | None:
     )
 
 
-def _parse_moment(text: str) -> object:
+def _parse_text(text: str) -> object:
+    if text.isascii() and text.isdigit():
+        return int(text)
     try:
         return date.fromisoformat(text)
     except ValueError:
