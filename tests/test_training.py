@@ -375,6 +375,59 @@ def test_a_folder_without_what_a_training_reads_is_said_to_be_so(
         prepare.prepare(tmp_path / "corpus", tmp_path / "eval", tmp_path / "prepared")
 
 
+LANGUAGE_FILES = {  # good ones
+    "en-nl.tsv.gz": "The dog.\tDe hond.\tinvented\n",
+    "wiktionary-nl.tsv.gz": "en-nl\tdog\thond\n",
+    "concepts.jsonl.gz": '{"id": "1", "lex": "noun.animal", "en": ["dog"], "def": "it barks"}\n',
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("en-nl.tsv.gz", b"plain", "cannot be read: Not a gzipped file"),
+        ("en-nl.tsv.gz", gzip.compress(b"a dog\teen hond\tx\n")[:-9], "cannot be read: .* ended"),
+        ("en-nl.tsv.gz", gzip.compress(b"a dog\teen h\xf6nd\tx\n"), "cannot be read: 'utf-8'"),
+        ("en-nl.tsv.gz", b"", "holds no sentence"),
+        ("en-nl.tsv.gz", gzip.compress(b"a\tb\tx\na\tb\n"), "line 2: 3 columns are wanted, not 2"),
+        ("wiktionary-nl.tsv.gz", gzip.compress(b"dog\thond\n"), "line 1: 3 columns are wanted"),
+        ("wiktionary-nl.tsv.gz", gzip.compress(b"de-en\tHund\tdog\n"), "line 1: de-en is neither"),
+        ("concepts.jsonl.gz", gzip.compress(b'{"id": \n'), "line 1: Expecting value"),
+        ("concepts.jsonl.gz", gzip.compress(b'{"id": "1", "en": []}\n'), "line 1 lacks def, lex"),
+        ("concepts.jsonl.gz",
+         gzip.compress(b'{"id": "1", "lex": "noun", "en": ["dog"], "def": "", "nl": "hond"}\n'),
+         "line 1: nl is no list"),
+    ],
+    ids=["plain", "torn", "Latin-1", "empty", "no source", "no direction", "another language",
+         "no JSON", "no synset", "no list"],
+)  # fmt: skip
+def test_a_file_of_a_language_that_cannot_be_used_is_named(
+    name: str, content: bytes, said: str, tmp_path: Path
+) -> None:
+    for good, line in LANGUAGE_FILES.items():
+        (tmp_path / good).write_bytes(gzip.compress(line.encode()))
+    (tmp_path / name).write_bytes(content)
+    write_questions(tmp_path / "eval")
+
+    with pytest.raises(SystemExit, match=f"{name},? {said}"):
+        prepare.prepare(tmp_path, tmp_path / "eval", tmp_path / "prepared")
+
+
+def test_indonesian_is_a_language_though_synsets_have_an_id(tmp_path: Path) -> None:
+    synsets = [{"id": f"ab{i}-n", "lex": "noun.animal", "en": [f"bird {i}"], "def": "it flies",
+                "hypernym": ["ab0-n"] if i else []} for i in range(9)]  # fmt: skip
+    write_lines(tmp_path / "concepts.jsonl.gz", [json.dumps(synset) for synset in synsets])
+    write_lines(tmp_path / "en-id.tsv.gz", ["A bird.\tSeekor burung.\tinvented"])
+    write_lines(tmp_path / "wiktionary-id.tsv.gz", ["en-id\tbird\tburung"])
+    write_questions(tmp_path / "eval")
+
+    prepare.prepare(tmp_path, tmp_path / "eval", tmp_path / "prepared")
+
+    rows = pq.read_table(tmp_path / "prepared/rows.parquet").to_pylist()
+    found = {(row["kind"], row["text"]) for row in rows if row["language"] == "id"}
+    assert found == {("sentence", "Seekor burung."), ("word", "burung")}
+
+
 def test_a_language_whose_categories_have_no_members_has_no_figure() -> None:
     tokenizer, body = model_of([*SPECIAL, *LETTERS], seed=0)
     categories = [

@@ -30,8 +30,20 @@ def languages(folder: Path) -> list[str]:
 
 def lines(path: Path) -> Iterator[str]:
     if path.exists():
-        with gzip.open(path, "rt", encoding="utf-8") as stream:
-            yield from (line.rstrip("\n") for line in stream)
+        try:
+            with gzip.open(path, "rt", encoding="utf-8") as stream:
+                yield from (line.rstrip("\n") for line in stream)
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+            raise SystemExit(f"{path} cannot be read: {error}") from None
+
+
+def columns(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of each line and its three columns."""
+    for number, line in enumerate(lines(path), 1):
+        parts = line.split("\t")
+        if len(parts) != 3:
+            raise SystemExit(f"{path}, line {number}: 3 columns are wanted, not {len(parts)}")
+        yield number, parts
 
 
 def fingerprint(*paths: Path) -> str:
@@ -47,10 +59,13 @@ def one_in(n: int, text: str) -> bool:
 
 def sentences(folder: Path, language: str) -> Iterator[tuple[str, str, str]]:
     """Yield (English, foreign, source)."""
-    for line in lines(folder / f"en-{language}.tsv.gz"):
-        parts = line.split("\t")
-        if len(parts) == 3 and parts[0].strip() and parts[1].strip():
-            yield parts[0].strip(), parts[1].strip(), parts[2]
+    path, found = folder / f"en-{language}.tsv.gz", False
+    for _, (english, foreign, source) in columns(path):
+        if english.strip() and foreign.strip():
+            found = True
+            yield english.strip(), foreign.strip(), source
+    if not found:
+        raise SystemExit(f"{path} holds no sentence")
 
 
 def plain(text: str) -> str:
@@ -60,12 +75,15 @@ def plain(text: str) -> str:
 def wiktionary(folder: Path, language: str) -> Iterator[tuple[str, str, str, float]]:
     """Yield (foreign word, English, context or "", weight): earlier senses weigh more."""
     seen: dict[str, int] = {}
-    for line in lines(folder / f"wiktionary-{language}.tsv.gz"):
-        direction, head, tail = (*line.split("\t"), "", "")[:3]
+    path = folder / f"wiktionary-{language}.tsv.gz"
+    into, out_of = f"en-{language}", f"{language}-en"
+    for number, (direction, head, tail) in columns(path):
+        if direction not in (into, out_of):
+            raise SystemExit(f"{path}, line {number}: {direction} is neither {into} nor {out_of}")
         name = plain(head)
         order = seen[direction + name] = seen.get(direction + name, -1) + 1
         sense = 1 / (1 + order)
-        if direction.startswith("en-"):
+        if direction == into:
             context = " ".join(ASIDE.findall(MARKS.sub(" ", head)))
             english = re.sub(r"^(to|the) ", "", name) if len(name.split()) > 1 else name
             for rank, word in enumerate(re.split(r"[,;]", plain(tail))):
@@ -85,6 +103,21 @@ def uses(texts: Iterable[str]) -> Counter[str]:
 
 
 def concepts(folder: Path) -> Iterator[dict]:
-    """Yield WordNet synsets: id, en, def, hypernym, and a list of lemmas for each language."""
-    for line in lines(folder / "concepts.jsonl.gz"):
-        yield json.loads(line)
+    """Yield WordNet synsets: identity, en, def, hypernym, and lemmas by language.
+
+    What the file calls ``id`` is ``identity``: ``id`` is Indonesian, as every key of two letters
+    is a language.
+    """
+    path = folder / "concepts.jsonl.gz"
+    for number, line in enumerate(lines(path), 1):
+        try:
+            synset = json.loads(line)
+        except ValueError as error:
+            raise SystemExit(f"{path}, line {number}: {error}") from None
+        if lacking := {"id", "lex", "en", "def"}.difference(synset):
+            raise SystemExit(f"{path}, line {number} lacks {', '.join(sorted(lacking))}")
+        synset["identity"] = synset.pop("id")
+        for name, lemmas in synset.items():
+            if len(name) == 2 and not isinstance(lemmas, list):
+                raise SystemExit(f"{path}, line {number}: {name} is no list")
+        yield synset

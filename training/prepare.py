@@ -166,12 +166,12 @@ def phrase_rows(rows, english, synsets, uses, rng, dev):
 
 def hypernyms(synsets, language_list, dev):
     """Return (category, member) index pairs over named synsets, and hold some categories out."""
-    known = {synset["id"]: synset for synset in synsets}
+    known = {synset["identity"]: synset for synset in synsets}
     first = {}
     for synset in synsets:
         if synset["lex"].startswith("noun"):
             for lemma in synset["en"]:
-                first.setdefault(lemma, []).append(synset["id"])
+                first.setdefault(lemma, []).append(synset["identity"])
 
     def parents(identity):
         synset = known.get(identity, {})
@@ -242,7 +242,7 @@ def prepare(folder: Path, labelled: Path, out: Path, seed: int = 0) -> None:
     for synset in synsets:  # English words must stay where the teacher has them
         if sum(language in synset for language in found) >= min(2, len(found)):
             rows += [("en", "word", w, [english[w]], [1.0]) for w in synset["en"][:3]]
-            if corpus.one_in(3, synset["id"]):
+            if corpus.one_in(3, synset["identity"]):
                 rows.append(("en", "gloss", synset["def"], [english[synset["def"]]], [1.0]))
     uses = corpus.uses(english.ids)
     for form, used in uses.items():
@@ -260,8 +260,8 @@ def prepare(folder: Path, labelled: Path, out: Path, seed: int = 0) -> None:
     pq.write_table(pa.table({"text": list(english.ids)}), out / "english.parquet")
     needed = {p for pair in pairs for p in (pair["category"], pair["member"])}
     names = {
-        s["id"]: {lang: s[lang][:4] for lang in ["en", *found] if lang in s}
-        for s in synsets if s["id"] in needed
+        s["identity"]: {lang: s[lang][:4] for lang in ["en", *found] if lang in s}
+        for s in synsets if s["identity"] in needed
     }  # fmt: skip
     (out / "hypernyms.json").write_text(json.dumps({"names": names, "pairs": pairs}))
     (out / "dev.json").write_text(json.dumps(dev, ensure_ascii=False))
