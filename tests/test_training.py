@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import gzip
+import hashlib
 import json
 import os
 import random
@@ -181,14 +182,40 @@ def test_the_teachers_rows_are_of_the_texts_at_hand(tmp_path: Path) -> None:
         teach(prepared, out)
 
 
-def test_shards_of_rows_are_put_back_in_order(tmp_path: Path) -> None:
-    rows = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float16)
+def write_taught(folder: Path, rows: np.ndarray) -> None:
+    """Seven texts, and their (7, d) teacher rows in two shards."""
+    source = folder / "english.parquet"
+    pq.write_table(pa.table({"text": [*"abcdefg"]}), source)
+    (folder / "english.sha256").write_text(hashlib.sha256(source.read_bytes()).hexdigest())
     order = np.array([3, 0, 6, 1, 5, 2, 4])
     for start in (0, 4):
         part = order[start : start + 4]
-        np.savez(tmp_path / f"{start:08d}.npz", rows=part, vectors=rows[part])
+        np.savez(folder / f"{start:08d}.npz", rows=part, vectors=rows[part])
 
-    np.testing.assert_array_equal(taught(tmp_path), rows)
+
+def test_shards_of_rows_are_put_back_in_order(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float16)
+    write_taught(tmp_path, rows)
+
+    np.testing.assert_array_equal(taught(tmp_path, tmp_path), rows)
+
+
+@pytest.mark.parametrize("gone", [["00000000.npz"], ["00000000.npz", "00000004.npz"]])
+def test_rows_of_a_part_of_the_texts_are_not_trained_on(gone: list[str], tmp_path: Path) -> None:
+    write_taught(tmp_path, np.zeros((7, 3), np.float16))
+    for name in gone:
+        (tmp_path / name).unlink()
+
+    with pytest.raises(SystemExit, match=f"holds {3 * (2 - len(gone))} of 7 rows: run teach"):
+        taught(tmp_path, tmp_path)
+
+
+def test_rows_of_other_texts_are_not_trained_on(tmp_path: Path) -> None:
+    write_taught(tmp_path, np.zeros((7, 3), np.float16))
+    pq.write_table(pa.table({"text": [*"abcdefh"]}), tmp_path / "english.parquet")
+
+    with pytest.raises(SystemExit, match=r"other texts than .*english\.parquet"):
+        taught(tmp_path, tmp_path)
 
 
 @given(st.text("abcñé ", min_size=3, max_size=12), st.integers())
@@ -556,7 +583,8 @@ def write_lesson(folder: Path) -> None:
     (folder / "prepared/hypernyms.json").write_text(lineage)
     vectors = np.random.default_rng(0).normal(size=(len(english), 8)).astype(np.float16)
     np.savez(folder / "taught/00000000.npz", rows=np.arange(len(english)), vectors=vectors)
-    (folder / "taught/english.sha256").write_text("of these texts")
+    content = (folder / "prepared/english.parquet").read_bytes()
+    (folder / "taught/english.sha256").write_text(hashlib.sha256(content).hexdigest())
 
 
 def learn(folder: Path, minutes: float = 0.002) -> None:

@@ -13,6 +13,7 @@ from training import student
 
 TEACHER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 SHARD = 8192  # texts
+MARK = "english.sha256"  # of the texts whose rows a folder holds
 
 
 def load_teacher():
@@ -34,15 +35,20 @@ def embed(texts: list[str], tokenizer, body) -> np.ndarray:
     return student.unit_rows(body, ids, student.ENCODED).numpy()
 
 
+def check(source: Path, out: Path) -> None:
+    """End where ``out`` was taught other texts than those of ``source``."""
+    if (out / MARK).read_text() != hashlib.sha256(source.read_bytes()).hexdigest():
+        raise SystemExit(f"{out} holds the rows of other texts than {source}: remove it")
+
+
 def teach(prepared: Path, out: Path) -> None:
     source = prepared / "english.parquet"
     texts = pq.read_table(source)["text"].to_pylist()
     order = np.array(sorted(range(len(texts)), key=lambda i: len(texts[i])))
     out.mkdir(parents=True, exist_ok=True)
-    mark, found = out / "english.sha256", hashlib.sha256(source.read_bytes()).hexdigest()
-    if mark.exists() and mark.read_text() != found:
-        raise SystemExit(f"{out} holds the rows of other texts than {source}: remove it")
-    mark.write_text(found)
+    if not (out / MARK).exists():
+        (out / MARK).write_text(hashlib.sha256(source.read_bytes()).hexdigest())
+    check(source, out)
     tokenizer, body = load_teacher()
     began, done = time.time(), 0
     for start in range(0, len(order), SHARD):
@@ -59,9 +65,14 @@ def teach(prepared: Path, out: Path) -> None:
               flush=True)  # fmt: skip
 
 
-def taught(out: Path) -> np.ndarray:
+def taught(prepared: Path, out: Path) -> np.ndarray:
     """Return every teacher row in the order of english.parquet, (n, d) float16."""
+    source = prepared / "english.parquet"
+    check(source, out)
     shards = [np.load(path) for path in sorted(out.glob("*.npz"))]
+    done, texts = sum(len(shard["rows"]) for shard in shards), pq.read_metadata(source).num_rows
+    if done != texts:
+        raise SystemExit(f"{out} holds {done:,} of {texts:,} rows: run teach to its end")
     rows = np.concatenate([shard["rows"] for shard in shards])
     vectors = np.empty((len(rows), shards[0]["vectors"].shape[1]), np.float16)
     vectors[rows] = np.concatenate([shard["vectors"] for shard in shards])

@@ -25,7 +25,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from training import corpus, student
-from training.teach import load_teacher, taught
+from training.teach import MARK, load_teacher, taught
 
 # Share of texts for each (kind, language); None shares evenly among languages not named.
 MIX = {
@@ -260,7 +260,7 @@ def train(
     checkpoint = out / "checkpoint.pt"
     elapsed, step, seen, limit = 0.0, 0, 0, 60 * minutes
     origin = corpus.fingerprint(
-        start / "tokenizer.json", start / "model.safetensors", taught_in / "english.sha256"
+        start / "tokenizer.json", start / "model.safetensors", taught_in / MARK
     )
     state = torch.load(checkpoint, weights_only=True) if checkpoint.exists() else None
     if state:
@@ -278,7 +278,7 @@ def train(
             optim.load_state_dict(content)
     elif teacher_share:
         student.approach_teacher(tokenizer, body, load_teacher(), teacher_share)
-    texts = Texts(prepared, taught(taught_in), words, seed + step)
+    texts = Texts(prepared, taught(prepared, taught_in), words, seed + step)
     hypernyms, human = Hypernyms(prepared, seed + step), Human(stsb, seed + step)
     saved = elapsed
     clock = time.monotonic()
