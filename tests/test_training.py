@@ -672,6 +672,26 @@ def test_a_training_that_is_stopped_saves_says_so_and_goes_on_later(
     assert after["elapsed"] >= 0.12 > state["elapsed"]
 
 
+@quiet
+def test_a_corpus_without_categories_is_trained_on_too(lesson: Path) -> None:
+    (lesson / "prepared/hypernyms.json").write_text(json.dumps({"names": {}, "pairs": []}))
+
+    learn(lesson)
+
+    assert torch.load(lesson / "trained/checkpoint.pt", weights_only=True)["step"] > 1
+
+
+@quiet
+def test_the_curves_have_the_last_steps_however_few(lesson: Path) -> None:
+    learn(lesson)
+
+    *_, last = (lesson / "trained/log.jsonl").read_text().splitlines()
+    state = torch.load(lesson / "trained/checkpoint.pt", weights_only=True)
+    curve = json.loads(last)
+    assert (curve["step"], curve["texts"]) == (state["step"], state["seen"])
+    assert -1 <= curve["cosine"] <= 1
+
+
 @pytest.mark.parametrize("rows", [None, 0, 2])
 def test_human_scores_are_looked_for_before_any_training(lesson: Path, rows: int | None) -> None:
     path = lesson / "eval/stsb/stsb-en-train.csv"

@@ -298,7 +298,7 @@ def train(
             set_rates(optims, ROWS_LR * rows_rate * factor, BODY_LR * body_rate * factor)
             s = student.forward(body, [ids[i] for i in rows])
             loss, cosine = distillation(s, torch.from_numpy(targets[rows]))
-            if step % 2 == 0:
+            if step % 2 == 0 and hypernyms.pairs:
                 categories, members, related = hypernyms.draw(PAIRS)
                 both = student.unit_rows(
                     body, student.token_ids(tokenizer, categories + members), PART
@@ -334,11 +334,11 @@ def train(
                 torch.save(state, checkpoint.with_suffix(".part"))
                 checkpoint.with_suffix(".part").rename(checkpoint)
                 clock = time.monotonic()  # saving does not count as training
-            if step % 50 == 0:
+            if stopping or step % 50 == 0:
                 line = json.dumps({
                     "step": step, "minutes": round(elapsed / 60, 2), "texts": seen,
                     "per_second": round(seen / elapsed), "cosine": round(totals[0] / totals[1], 4),
-                    "link": round(totals[2] / totals[3], 3),
+                    "link": round(totals[2] / totals[3], 3) if totals[3] else None,
                 })  # fmt: skip
                 with open(out / "log.jsonl", "a", encoding="utf-8") as log:
                     log.write(line + "\n")
