@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import random
+import runpy
 import signal
 import subprocess
 import sys
@@ -723,6 +724,55 @@ def test_a_vocabulary_is_widened_anew_only_for_other_texts(
     pq.write_table(pa.table({"text": ["another"]}), lesson / "prepared/english.parquet")
     widen()
     assert (lesson / "wide/tokenizer.json").read_bytes() != made
+
+
+def run_step(monkeypatch: pytest.MonkeyPatch, step: str, *arguments: object) -> None:
+    """Run a step as its command does."""
+    monkeypatch.setattr(sys, "argv", [step, *map(str, arguments)])
+    monkeypatch.delitem(sys.modules, f"training.{step}")
+    runpy.run_module(f"training.{step}", run_name="__main__")
+
+
+@pytest.mark.parametrize("step", ["teach", "vocabulary", "train", "calibrate", "evaluate"])
+def test_a_step_that_is_run_too_early_says_which_file_it_wants(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_encoder(tmp_path)
+    arguments = {
+        "teach": ["--out", tmp_path], "vocabulary": ["--init", tmp_path, "--out", tmp_path],
+        "train": ["--start", tmp_path, "--out", tmp_path, "--taught", tmp_path / "none"],
+        "calibrate": ["--encoder", tmp_path], "evaluate": [tmp_path, "--kept", tmp_path],
+    }[step]  # fmt: skip
+
+    with pytest.raises(SystemExit, match=f"{tmp_path}/none/.*") as ended:
+        run_step(monkeypatch, step, "--prepared", tmp_path / "none", *arguments)
+
+    assert ended.value.__suppress_context__
+
+
+@pytest.mark.parametrize("step", ["export", "evaluate"])
+def test_a_folder_that_is_no_encoder_is_said_to_lack_its_file(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_dev(tmp_path / "prepared", sentences=0)
+    missing, rest = tmp_path / "none", ["--prepared", tmp_path / "prepared", "--kept", tmp_path]
+    arguments = {"export": ["--source", missing, "--out", tmp_path / "out"],
+                 "evaluate": [missing, *rest]}[step]  # fmt: skip
+
+    with pytest.raises(SystemExit, match=f"{missing}/tokenizer.json"):
+        run_step(monkeypatch, step, *arguments)
+
+
+def test_an_output_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_corpus(tmp_path / "corpus", ("es",))
+    write_questions(tmp_path / "eval")
+    (tmp_path / "file").touch()
+
+    with pytest.raises(SystemExit, match=f"{tmp_path}/file"):
+        run_step(monkeypatch, "prepare", "--corpus", tmp_path / "corpus",
+                 "--eval", tmp_path / "eval", "--out", tmp_path / "file")  # fmt: skip
 
 
 def test_a_training_run_that_is_ended_ends_its_step(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from training import evaluate, student
+from training import evaluate, in_words, student
 
 GRID = np.geomspace(0.02, 0.4, 61)
 TRIALS = 3000  # a source and a half
@@ -256,4 +256,5 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, default=Path("work/encoder/calibration.json"))
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    calibrate(args.encoder, args.prepared, args.eval, args.out, args.seed)
+    with in_words():
+        calibrate(args.encoder, args.prepared, args.eval, args.out, args.seed)

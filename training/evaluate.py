@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import pearsonr, spearmanr
 
-from training import corpus
+from training import corpus, in_words
 
 Encode = Callable[[list[str]], np.ndarray]
 CROSS = [("en", "es"), ("en", "de"), ("es", "fr"), ("pt", "it")]
@@ -228,11 +228,12 @@ if __name__ == "__main__":
     parser.add_argument("--kept", type=Path, default=Path("work/encoder/evaluation"))
     parser.add_argument("--temperature", type=float, default=0.1, help="of the acceptance table")
     args = parser.parse_args()
-    print(*table({
-        name: remembered(name, args.prepared, args.eval, args.kept) for name in args.encoders
-    }), sep="\n")  # fmt: skip
-    for name in args.encoders:
-        print(f"\n{name} at τ = {args.temperature}: " + " ".join(ACCEPTED))
-        for query, weights, blend, passes in acceptance(open_encoder(name), args.temperature):
-            shown = " ".join(f"{weight:.2f}" for weight in weights)
-            print(f"  {query:8} {shown}  blend {blend:.2f}  {'passes' if passes else 'FAILS'}")
+    with in_words():
+        print(*table({
+            name: remembered(name, args.prepared, args.eval, args.kept) for name in args.encoders
+        }), sep="\n")  # fmt: skip
+        for name in args.encoders:
+            print(f"\n{name} at τ = {args.temperature}: " + " ".join(ACCEPTED))
+            for query, weights, blend, passes in acceptance(open_encoder(name), args.temperature):
+                shown = " ".join(f"{weight:.2f}" for weight in weights)
+                print(f"  {query:8} {shown}  blend {blend:.2f}  {'passes' if passes else 'FAILS'}")

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-from training import student
+from training import in_words, student
 
 BLOCK = 64  # input values that share one int8 scale
 LANGUAGES = ["es", "en", "pt", "fr", "de", "it"]
@@ -148,4 +148,5 @@ if __name__ == "__main__":
     parser.add_argument("--calibration", type=Path, help="what calibrate measured")
     parser.add_argument("--out", type=Path, default=Path("data/encoder"))
     args = parser.parse_args()
-    export(args.source, args.calibration, args.out)
+    with in_words():
+        export(args.source, args.calibration, args.out)

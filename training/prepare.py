@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from training import corpus
+from training import corpus, in_words
 from training.evaluate import questions
 
 # English lemma of each category whose hypernym links are kept for development.
@@ -279,4 +279,5 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, default=Path("work/encoder/prepared"))
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    prepare(args.corpus, args.eval, args.out, args.seed)
+    with in_words():
+        prepare(args.corpus, args.eval, args.out, args.seed)

@@ -23,7 +23,7 @@ MODULES = [
 
 
 def load(folder: Path) -> tuple[Tokenizer, BertModel]:
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer = Tokenizer.from_str((folder / "tokenizer.json").read_text(encoding="utf-8"))
     # Plain attention: over short texts the fused one takes longer backwards than the rest of it.
     body = BertModel.from_pretrained(
         folder, dtype=torch.float32, add_pooling_layer=False, attn_implementation="eager"

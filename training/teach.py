@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from training import student
+from training import in_words, student
 
 TEACHER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 SHARD = 8192  # texts
@@ -84,4 +84,5 @@ if __name__ == "__main__":
     parser.add_argument("--prepared", type=Path, default=Path("work/encoder/prepared"))
     parser.add_argument("--out", type=Path, default=Path("work/encoder/taught"))
     args = parser.parse_args()
-    teach(args.prepared, args.out)
+    with in_words():
+        teach(args.prepared, args.out)

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import torch
 from torch.nn.functional import cross_entropy
 
-from training import corpus, student
+from training import corpus, in_words, student
 from training.teach import MARK, load_teacher, taught
 
 # Share of texts for each (kind, language); None shares evenly among languages not named.
@@ -368,8 +368,9 @@ if __name__ == "__main__":
                         help="share of the time before human scores count")  # fmt: skip
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    train(
-        args.prepared, args.taught, args.stsb, args.start, args.out, minutes=args.minutes,
-        words=args.words, rows_rate=args.rows_rate, body_rate=args.body_rate,
-        teacher_share=args.teacher_share, human_from=args.human_from, seed=args.seed,
-    )  # fmt: skip
+    with in_words():
+        train(
+            args.prepared, args.taught, args.stsb, args.start, args.out, minutes=args.minutes,
+            words=args.words, rows_rate=args.rows_rate, body_rate=args.body_rate,
+            teacher_share=args.teacher_share, human_from=args.human_from, seed=args.seed,
+        )  # fmt: skip

@@ -17,7 +17,7 @@ import torch
 from tokenizers import Tokenizer, models, trainers
 from transformers import BertModel
 
-from training import corpus, student
+from training import corpus, in_words, student
 from training.teach import load_teacher
 
 SIZE = 54_000  # pieces chosen by their use in all languages: 41.5 MB in fp16
@@ -195,4 +195,5 @@ if __name__ == "__main__":
                         help="keep the other pieces of --init and their rows")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("work/encoder/start"))
     args = parser.parse_args()
-    widen(args.prepared, args.init, args.known, args.only_english, args.out)
+    with in_words():
+        widen(args.prepared, args.init, args.known, args.only_english, args.out)
