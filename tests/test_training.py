@@ -729,7 +729,7 @@ def test_a_vocabulary_is_widened_anew_only_for_other_texts(
 def run_step(monkeypatch: pytest.MonkeyPatch, step: str, *arguments: object) -> None:
     """Run a step as its command does."""
     monkeypatch.setattr(sys, "argv", [step, *map(str, arguments)])
-    monkeypatch.delitem(sys.modules, f"training.{step}")
+    monkeypatch.delitem(sys.modules, f"training.{step}", raising=False)
     runpy.run_module(f"training.{step}", run_name="__main__")
 
 
@@ -748,6 +748,38 @@ def test_a_step_that_is_run_too_early_says_which_file_it_wants(
         run_step(monkeypatch, step, "--prepared", tmp_path / "none", *arguments)
 
     assert ended.value.__suppress_context__
+
+
+@pytest.mark.parametrize("step", ["train", "__main__"])
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan", "soon"])
+def test_a_training_takes_some_minutes(
+    step: str, minutes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    missing = {"train": "--start", "__main__": "--corpus"}[step]
+
+    with pytest.raises(SystemExit) as ended:
+        run_step(monkeypatch, step, f"--minutes={minutes}", missing, tmp_path)
+
+    assert ended.value.code == 2
+    assert f"argument --minutes: {minutes} is no number of minutes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("missing", ["corpus", "eval/stsb", "init"])
+def test_a_run_of_all_steps_looks_for_what_the_last_ones_read_at_once(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    for name in {"corpus", "eval/stsb", "init"} - {missing}:
+        (tmp_path / name).mkdir(parents=True)
+    paths = [f"--{name}={tmp_path / name}" for name in ("corpus", "eval", "init", "work", "out")]
+
+    with pytest.raises(SystemExit) as ended:
+        run_step(monkeypatch, "__main__", *paths)
+
+    assert ended.value.code == 2
+    assert f"{tmp_path / missing} is no folder" in capsys.readouterr().err
+    assert not (tmp_path / "work").exists()
 
 
 @pytest.mark.parametrize("step", ["export", "evaluate"])
@@ -780,9 +812,10 @@ def test_a_training_run_that_is_ended_ends_its_step(tmp_path: Path) -> None:
     write_corpus(tmp_path / "corpus", ("es",))
     pipe.parent.mkdir(parents=True)
     os.mkfifo(pipe)
+    (tmp_path / "eval/stsb").mkdir()
     driver = subprocess.Popen(
         [sys.executable, "-m", "training", "--corpus", tmp_path / "corpus",
-         "--eval", tmp_path / "eval", "--work", tmp_path / "work"]
+         "--eval", tmp_path / "eval", "--init", tmp_path, "--work", tmp_path / "work"]
     )  # fmt: skip
     end = None
     while end is None:

@@ -1,6 +1,8 @@
 """What every step of a training has in common."""
 
+import argparse
 import contextlib
+import math
 from collections.abc import Iterator
 
 
@@ -11,3 +13,11 @@ def in_words() -> Iterator[None]:
         yield
     except OSError as error:
         raise SystemExit(f"{type(error).__name__}: {error}") from None
+
+
+def minutes(text: str) -> float:
+    """Read how long to train: some time, and not for ever."""
+    with contextlib.suppress(ValueError):
+        if 0 < (found := float(text)) < math.inf:
+            return found
+    raise argparse.ArgumentTypeError(f"{text} is no number of minutes above zero")

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from training import in_words, minutes
+
 
 def run(step: str, arguments: list[str]) -> None:
     """Run one step to its end; where this process is ended, so is the step, and waited for."""
@@ -26,9 +28,13 @@ def main() -> None:
     parser.add_argument("--eval", default="../shared/eval")
     parser.add_argument("--init", default="../shared/encoder", help="the encoder to start from")
     parser.add_argument("--work", default="work/encoder")
-    parser.add_argument("--minutes", default="58", help="of each of the first two trainings")
+    parser.add_argument("--minutes", type=minutes, default=58,
+                        help="of the first two trainings each; the third has nine")  # fmt: skip
     parser.add_argument("--out", default="data/encoder")
     a = parser.parse_args()
+    for folder in (a.corpus, f"{a.eval}/stsb", a.init):  # some are read after an hour only
+        if not Path(folder).is_dir():
+            parser.error(f"{folder} is no folder")
     w = a.work
     prepared, taught, trained = f"{w}/prepared", f"{w}/taught", f"{w}/trained/student"
     second, last = f"{w}/second", f"{w}/last"
@@ -40,9 +46,9 @@ def main() -> None:
         ["teach", "--prepared", prepared, "--out", taught],
         ["vocabulary", "--prepared", prepared, "--init", a.init, "--out", f"{w}/start"],
         ["train", *rows, "--start", f"{w}/start", "--out", f"{w}/trained",
-         "--minutes", a.minutes],
+         "--minutes", str(a.minutes)],
         ["train", *rows, "--start", trained, "--out", second, "--seed", "1",
-         "--minutes", a.minutes, "--words", "5", "--rows-rate", "0.7", "--body-rate", "0.7",
+         "--minutes", str(a.minutes), "--words", "5", "--rows-rate", "0.7", "--body-rate", "0.7",
          "--teacher-share", "0.35", "--human-from", "0.7"],
         ["train", *rows, "--start", f"{second}/student", "--out", last, "--seed", "2",
          "--minutes", "9", "--words", "4", "--rows-rate", "0.33", "--body-rate", "0.5",
@@ -54,7 +60,8 @@ def main() -> None:
         ["evaluate", "teacher", f"fast:{a.out}", "--prepared", prepared, "--eval", a.eval,
          "--kept", f"{w}/evaluation"],
     ]  # fmt: skip
-    Path(w).mkdir(parents=True, exist_ok=True)
+    with in_words():
+        Path(w).mkdir(parents=True, exist_ok=True)
     for step, *arguments in steps:
         print(f"== {step}", flush=True)
         run(step, arguments)

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import torch
 from torch.nn.functional import cross_entropy
 
-from training import corpus, in_words, student
+from training import corpus, in_words, minutes, student
 from training.teach import MARK, load_teacher, taught
 
 # Share of texts for each (kind, language); None shares evenly among languages not named.
@@ -356,7 +356,7 @@ if __name__ == "__main__":
     parser.add_argument("--stsb", type=Path, default=Path("../shared/eval/stsb"))
     parser.add_argument("--start", type=Path, default=Path("work/encoder/start"))
     parser.add_argument("--out", type=Path, default=Path("work/encoder/trained"))
-    parser.add_argument("--minutes", type=float, default=50)
+    parser.add_argument("--minutes", type=minutes, default=50)
     parser.add_argument("--words", type=float, default=1, help="how many times as many words")
     parser.add_argument("--rows-rate", type=float, default=1,
                         help="factor on the learning rate of the vocabulary's rows")  # fmt: skip
