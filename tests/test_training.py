@@ -850,6 +850,34 @@ def test_an_export_takes_the_place_of_the_last_one_whatever_a_killed_one_left(
     assert json.loads((out / "softdict.json").read_text())["dimension"] == 8
 
 
+def test_students_of_other_pieces_are_not_averaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "write_body", lambda bert, path: path.touch())  # wants onnx
+    pieces = [*SPECIAL, *LETTERS]
+    for name, order in (("one", pieces), ("other", [*pieces[:-2], pieces[-1], pieces[-2]])):
+        student.save(tmp_path / name, *model_of(order, seed=0), torch.float32)
+
+    with pytest.raises(SystemExit, match=r"other has other pieces than .*one"):
+        export.export([tmp_path / "one", tmp_path / "other"], None, tmp_path / "out")
+
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_export_takes_the_place_of_no_folder_but_an_encoders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "write_body", lambda bert, path: path.touch())  # wants onnx
+    write_encoder(tmp_path / "student")
+    out = tmp_path / "data"
+    (out / "colours").mkdir(parents=True)
+
+    with pytest.raises(SystemExit, match="data is no exported encoder"):
+        export.export([tmp_path / "student"], None, out)
+
+    assert [*out.iterdir()] == [out / "colours"]
+
+
 def test_an_export_that_fails_leaves_the_last_one_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,7 +89,12 @@ def write_body(bert, path: Path) -> None:
 def mean_of(sources: list[Path]):
     """Return the tokenizer of the first student and the mean of all their weights."""
     tokenizer, body = student.load(sources[0])
-    states = [student.load(source)[1].state_dict() for source in sources]
+    states = []
+    for source in sources:
+        own, other = student.load(source)
+        if own.get_vocab() != tokenizer.get_vocab():  # a row would be the mean of two pieces
+            raise SystemExit(f"{source} has other pieces than {sources[0]}")
+        states.append(other.state_dict())
     body.load_state_dict({
         name: sum(state[name] for state in states) / len(states) if value.is_floating_point()
         else value
@@ -119,6 +124,9 @@ def write(fresh: Path, tokenizer, body, measured: dict, card: Path) -> None:
 
 
 def export(sources: list[Path], calibration: Path | None, out: Path) -> None:
+    card = out / "README.md"
+    if out.exists() and not (out / "softdict.json").exists() and set(out.iterdir()) - {card}:
+        raise SystemExit(f"{out} is no exported encoder: remove it, or name another folder")
     out.parent.mkdir(parents=True, exist_ok=True)
     measured = json.loads(calibration.read_text()) if calibration else {"temperature": 0.1}
     tokenizer, body = mean_of(sources)
@@ -126,7 +134,7 @@ def export(sources: list[Path], calibration: Path | None, out: Path) -> None:
     fresh = Path(tempfile.mkdtemp(prefix="encoder-", dir=out.parent))
     replaced = out.with_name(out.name + ".old")
     try:
-        write(fresh, tokenizer, body, measured, out / "README.md")
+        write(fresh, tokenizer, body, measured, card)
         if out.exists():
             if replaced.exists():  # an export was killed before it had removed it
                 shutil.rmtree(replaced)
