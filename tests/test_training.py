@@ -456,6 +456,31 @@ def test_indonesian_is_a_language_though_synsets_have_an_id(tmp_path: Path) -> N
     assert found == {("sentence", "Seekor burung."), ("word", "burung")}
 
 
+def test_a_preparation_that_is_ended_leaves_the_last_one_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prepared(language: str) -> dict[str, bytes]:
+        prepare.prepare(tmp_path / language, tmp_path / "eval", tmp_path / "prepared")
+        return {path.name: path.read_bytes() for path in (tmp_path / "prepared").iterdir()}
+
+    def full(table: pa.Table, path: Path) -> None:
+        path.write_bytes(b"PAR1")
+        if path.name.startswith("english"):
+            raise OSError("no space left")
+
+    write_questions(tmp_path / "eval")
+    for language in ("es", "nl"):
+        write_corpus(tmp_path / language, (language,))
+    first = prepared("es")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="no space left"):
+        patched.setattr(pq, "write_table", full)
+        prepared("nl")
+
+    assert {name: (tmp_path / "prepared" / name).read_bytes() for name in first} == first
+    assert prepared("nl").keys() == first.keys()
+
+
 def test_a_language_whose_categories_have_no_members_has_no_figure() -> None:
     tokenizer, body = model_of([*SPECIAL, *LETTERS], seed=0)
     categories = [

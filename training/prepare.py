@@ -21,6 +21,7 @@ from training.evaluate import questions
 
 # English lemma of each category whose hypernym links are kept for development.
 HELD_OUT = ("bird", "garment", "tree", "vehicle", "relative", "metal", "fish")
+WRITTEN = ("rows.parquet", "english.parquet", "hypernyms.json", "dev.json")
 SOURCE_LIMITS = {"manythings": 62_000, "python-docs": 14_000, "multi30k": 14_000, "wmt": 24_000}
 DOCUMENTS = ("wmt", "ntrex")  # sources whose consecutive lines are of one piece of news
 PARAGRAPH_EACH = 9  # lines
@@ -256,15 +257,18 @@ def prepare(folder: Path, labelled: Path, out: Path, seed: int = 0) -> None:
     language, kind, text, targets, weights = zip(*rows, strict=True)
     table = {"language": language, "kind": kind, "text": text, "targets": targets,
              "weights": weights}  # fmt: skip
-    pq.write_table(pa.table(table), out / "rows.parquet")
-    pq.write_table(pa.table({"text": list(english.ids)}), out / "english.parquet")
+    parts = [out / f"{name}.part" for name in WRITTEN]  # rows are of the English beside them
+    pq.write_table(pa.table(table), parts[0])
+    pq.write_table(pa.table({"text": list(english.ids)}), parts[1])
     needed = {p for pair in pairs for p in (pair["category"], pair["member"])}
     names = {
         s["identity"]: {lang: s[lang][:4] for lang in ["en", *found] if lang in s}
         for s in synsets if s["identity"] in needed
     }  # fmt: skip
-    (out / "hypernyms.json").write_text(json.dumps({"names": names, "pairs": pairs}))
-    (out / "dev.json").write_text(json.dumps(dev, ensure_ascii=False))
+    parts[2].write_text(json.dumps({"names": names, "pairs": pairs}))
+    parts[3].write_text(json.dumps(dev, ensure_ascii=False), encoding="utf-8")
+    for part in parts:
+        part.replace(part.with_suffix(""))
     counts = collections.Counter(zip(language, kind, strict=True))
     for (lang, what), n in sorted(counts.items()):
         print(f"{lang} {what:10} {n:8,}")
