@@ -875,6 +875,22 @@ def test_an_export_takes_the_place_of_the_last_one_whatever_a_killed_one_left(
     assert json.loads((out / "softdict.json").read_text())["dimension"] == 8
 
 
+def test_what_a_killed_export_had_written_does_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Path] = []
+    monkeypatch.setattr(export, "write_body", lambda bert, path: begun.append(path.parent))
+    write_encoder(tmp_path / "student")
+    out = tmp_path / "data/encoder"
+    export.export([tmp_path / "student"], None, out)
+    begun[0].mkdir()
+    (begun[0] / "model.safetensors").touch()
+
+    export.export([tmp_path / "student"], None, out)
+
+    assert list(out.parent.iterdir()) == [out]
+
+
 def test_students_of_other_pieces_are_not_averaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,8 +131,9 @@ def export(sources: list[Path], calibration: Path | None, out: Path) -> None:
     measured = json.loads(calibration.read_text()) if calibration else {"temperature": 0.1}
     tokenizer, body = mean_of(sources)
     student.spare_words(tokenizer)
-    fresh = Path(tempfile.mkdtemp(prefix="encoder-", dir=out.parent))
-    replaced = out.with_name(out.name + ".old")
+    fresh, replaced = (out.with_name(out.name + end) for end in (".new", ".old"))
+    shutil.rmtree(fresh, ignore_errors=True)  # an export was killed before it was whole
+    fresh.mkdir()
     try:
         write(fresh, tokenizer, body, measured, card)
         if out.exists():
