@@ -498,6 +498,24 @@ def write_encoder(folder: Path) -> None:
     student.save(folder, *model_of([*SPECIAL, *LETTERS], seed=0), torch.float32)
 
 
+def test_the_pieces_of_one_student_never_stand_beside_the_rows_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_encoder(tmp_path)
+    save = BertModel.save_pretrained
+
+    def killed(body: BertModel, folder: Path) -> None:
+        save(body, folder)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BertModel, "save_pretrained", killed)
+    with pytest.raises(KeyboardInterrupt):
+        student.save(tmp_path, *model_of([*SPECIAL, *LETTERS[::-1]], seed=1), torch.float32)
+
+    with pytest.raises(FileNotFoundError, match=r"tokenizer\.json"):
+        student.load(tmp_path)
+
+
 def write_dev(prepared: Path, *, sentences: int) -> None:
     """Held-out words and categories of one language, and this many sentences."""
     prepared.mkdir()

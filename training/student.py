@@ -103,6 +103,7 @@ def write_json(path: Path, content: object) -> None:
 def save(folder: Path, tokenizer: Tokenizer, body: BertModel, dtype: torch.dtype) -> None:
     """Write the folder that ``SentenceTransformer(folder)`` opens."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tokenizer.json").unlink(missing_ok=True)  # half saved, it is no student to load
     copy.deepcopy(body).to(dtype).save_pretrained(folder)
     tokenizer.no_padding()
     tokenizer.no_truncation()
