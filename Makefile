@@ -31,7 +31,7 @@ test: .venv/dev.stamp ## run every test
 lint: .venv/dev.stamp ## check style and types
 	$(VENV_PYTHON) -m ruff check .
 	$(VENV_PYTHON) -m ruff format --check .
-	$(VENV_PYTHON) -m mypy --strict index service
+	$(VENV_PYTHON) -m mypy --strict index service bench training
 
 format: .venv/dev.stamp ## put the code in the house format
 	$(VENV_PYTHON) -m ruff check --fix .

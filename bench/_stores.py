@@ -539,6 +539,7 @@ class Softdict(Peer):
         self.keys.update(
             (key, {"label": label, "length": length}) for key, label, length, _ in table.rows()
         )
+        self.keys.settle()  # until then a large dataset is scanned
         vector_of.forget()
         self.keys.encoder.encode_queries(table.queries)  # it remembers recent queries' vectors
 

@@ -115,14 +115,15 @@ def top_k(
 
 def ivf(keys: np.ndarray) -> Iterator[tuple[str, float, Method]]:
     cells = round(len(keys) ** 0.5)
-    index = faiss.index_factory(keys.shape[1], f"IVF{cells},Flat", faiss.METRIC_INNER_PRODUCT)
+    index: Any = faiss.index_factory(keys.shape[1], f"IVF{cells},Flat", faiss.METRIC_INNER_PRODUCT)
     some = np.sort(np.random.default_rng(0).choice(len(keys), min(len(keys), 64 * cells), False))
     index.train(keys[some])
     index.add(keys)
     index.parallel_mode = 1  # threads share the cells of one query
 
     def ask(query: np.ndarray, k: int, nprobe: int) -> Any:
-        return index.search(query, k, params=faiss.SearchParametersIVF(nprobe=nprobe))
+        params = faiss.SearchParametersIVF(nprobe=nprobe)  # type: ignore[call-arg]
+        return index.search(query, k, params=params)
 
     return top_k("IVF", tuple(n for n in NPROBE if n <= cells), ask)
 
@@ -133,7 +134,8 @@ def hnsw(keys: np.ndarray) -> Iterator[tuple[str, float, Method]]:
     index.add(keys)
 
     def ask(query: np.ndarray, k: int, ef: int) -> Any:
-        return index.search(query, k, params=faiss.SearchParametersHNSW(efSearch=max(ef, k)))
+        params = faiss.SearchParametersHNSW(efSearch=max(ef, k))  # type: ignore[attr-defined]
+        return index.search(query, k, params=params)
 
     return top_k("HNSW", EF, ask)
 

@@ -84,6 +84,7 @@ def answering(snapshot: Snapshot, asked: np.ndarray) -> Callable[[], object]:
         temperature=str(TEMPERATURE),
         fitted=None,
         fitted_entries=0,
+        moved=0,
         tolerance=None,
         precision="full",
         forgotten=0,

@@ -149,11 +149,11 @@ def of_largest(real: RealKeys, before: int, given: argparse.Namespace) -> dict[s
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _mapped(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+def _mapped(path: Path, shape: tuple[int, ...]) -> np.memmap:
     return np.lib.format.open_memmap(path, mode="w+", dtype=np.int16, shape=shape)
 
 
-def _synthetic(around: np.ndarray, order: np.ndarray, n: int, path: Path) -> np.ndarray:
+def _synthetic(around: np.ndarray, order: np.ndarray, n: int, path: Path) -> np.memmap:
     """Make n unit rows around real ones, neighbours near each other, some at a time."""
     rng, rows = np.random.default_rng(2), _mapped(path, (n, around.shape[1]))
     for start in range(0, n, _large.AT_ONCE):

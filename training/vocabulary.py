@@ -70,7 +70,9 @@ def choose(old: Tokenizer, texts: dict[str, list[str]]) -> list[str]:
     return [piece for piece in both if piece in chosen]
 
 
-def with_english(tokenizer: Tokenizer, body: BertModel, texts: list[str], teacher):
+def with_english(
+    tokenizer: Tokenizer, body: BertModel, texts: list[str], teacher: tuple[Tokenizer, BertModel]
+) -> tuple[Tokenizer, BertModel]:
     """Return the tokenizer and body with the teacher's most used English words among their pieces.
 
     A word's place is its place in the teacher's vocabulary, which is ordered by use, plus its place

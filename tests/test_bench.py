@@ -1,0 +1,86 @@
+"""The scripts of bench/ that need nothing but softdict: each runs, small, and prints its tables.
+
+Times are not looked at, but that they are there and none is nonsense.
+"""
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def run(module: str, *arguments: str) -> str:
+    command = [sys.executable, "-m", f"bench.{module}", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def table(printed: str, head: str) -> list[list[str]]:
+    """Give the cells of the rows below the table's head that begins so."""
+    lines = printed.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(f"| {head} |"))
+    width = lines[start].count("|")
+    rows = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        assert line.count("|") == width, line
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows
+
+
+def milliseconds(cell: str) -> float:
+    return float(cell.removesuffix(" ms"))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As many sentences and places as 1,000 keys and the queries held out take."""
+    folder = tmp_path_factory.mktemp("corpus")
+    with gzip.open(folder / "sentences.tsv.gz", "wt", encoding="utf-8") as stream:
+        for number in range(1_100):
+            stream.write(f"{'es' if number % 2 else 'en'}\tsentence {number}\n")
+    with gzip.open(folder / "places.tsv.gz", "wt", encoding="utf-8") as stream:
+        stream.write("place\tcountry\tlatitude\tlongitude\n")
+        for number in range(1_100):
+            stream.write(f"place {number}\tc{number % 5}\t{number / 20}\t{-number / 10}\n")
+    return folder
+
+
+def test_the_exact_search_beside_a_product_and_faiss() -> None:
+    rows = table(run("exact", "--sizes", "5000", "--rounds", "1"), "keys")
+
+    assert [row[:2] for row in rows] == [["5,000", "1"], ["5,000", "64"]]
+    assert all(milliseconds(cell) > 0 for row in rows for cell in row[2:7])
+
+
+def test_search_beside_a_trivial_route() -> None:
+    rows = table(run("service", "--requests", "32", "--rounds", "1"), "request")
+
+    kinds = ["/healthz", "/search, asked before", "/search, new"]
+    assert [row[:2] for row in rows] == [[kind, n] for n in ("1", "16") for kind in kinds]
+    assert all(0 < milliseconds(row[2]) <= milliseconds(row[3]) for row in rows)
+
+
+def test_a_load_beside_the_encoder() -> None:
+    ((share, against, *_),) = table(run("load", "--rows", "60", "--rounds", "1"), "embedding")
+
+    assert 0 < float(share.split()[0]) < 1
+    assert float(against.split()[0]) > 0
+
+
+def test_a_sample_of_real_keys(corpus: Path, tmp_path: Path) -> None:
+    given = [
+        "--keys", "1000", "--embedded", "1000", "--queries", "20", "--corpus", str(corpus),
+        "--work", str(tmp_path / "work"), "--sketches", str(tmp_path / "sketches"),
+    ]  # fmt: skip
+    rows = table(run("scale", *given), "τ")
+
+    assert [row[0] for row in rows] == ["0.02", "0.03", "0.05", "0.1"]
+    for row in rows:
+        assert float(row[2]) < 1e-5 and row[-1] == "100.0%"  # so few keys are scanned
