@@ -9,6 +9,7 @@ and a build that is stopped, or fails, changes nothing.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import weakref
 from atexit import register
@@ -189,6 +190,16 @@ class Rebuilder:
                 return
         action()
 
+    def leave_behind(self) -> None:
+        """In a forked process: forget the build that went on, and begin no other after it.
+
+        Its thread is not here, and may have left a lock of BLAS held, at which another would wait.
+        """
+        self._turn = threading.Lock()
+        if self._busy:
+            self._stopping.set()
+            self._thread, self._busy = None, False
+
     def _run(self) -> None:
         first = True
         while self._goes_on():
@@ -220,3 +231,12 @@ def _stop_all() -> None:
     """No thread may be inside FAISS when the interpreter goes."""
     for rebuilder in list(_running):
         rebuilder.stop()
+
+
+def _leave_behind() -> None:
+    for rebuilder in list(_running):
+        rebuilder.leave_behind()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_leave_behind)

@@ -242,7 +242,11 @@ class SoftDict(MutableMapping[str, Any]):
         return self._rebuilder.busy
 
     def settle(self) -> None:
-        """Wait for what goes on in the background: a large dataset's sketch (see ``search``)."""
+        """Wait for what goes on in the background: a large dataset's sketch (see ``search``).
+
+        Do so before a fork: a child of a dictionary that is being sketched scores every key from
+        then on, and may wait for ever at a lock that NumPy's BLAS held.
+        """
         self._rebuilder.wait()
 
     def __enter__(self) -> Self:

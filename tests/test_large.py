@@ -239,6 +239,40 @@ def test_a_sketch_is_due_again_once_a_24th_is_new_or_a_quarter_gone(home, new, g
         assert is_due(snapshot_of(d)) == due
 
 
+FORKED = """
+import os, sys, threading
+from index import SoftDict, rebuilding
+rebuilding.SKETCHED_FROM = 200
+reached, let_go = threading.Event(), threading.Event()
+def held(rows, **named):
+    reached.set()
+    let_go.wait()
+    raise rebuilding.Cancelled
+rebuilding.build_sketch = held
+d = SoftDict({f"k{i}": i for i in range(300)}, encoder="random:1")
+assert reached.wait(30)
+child = os.fork()
+if not child:
+    d["fresh"] = 1
+    d.settle()
+    print(d.settling, len(d), d.search("k5", k=1, tolerance=0.3).scored, flush=True)
+    os._exit(0)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(d.settling, len(d), flush=True)
+let_go.set()
+sys.exit(code)
+"""
+
+
+def test_a_process_forked_during_a_sketch_is_at_rest_and_scores_every_key() -> None:
+    forked = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED]
+
+    done = subprocess.run(forked, cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+    assert done.stdout.split("\n")[:2] == ["False 301 301", "True 300"], done.stderr
+    assert done.returncode == 0
+
+
 def test_writes_during_a_build_are_laid_on_top(home, monkeypatch):
     model = dict(SEEDS)
     reached, let_go = threading.Event(), threading.Event()
