@@ -12,7 +12,7 @@ const TEXTS = {
     where: "only entries where (optional)", excluded: "No key that meets the condition is written exactly “{0}”.",
     columns: "columns: {0}", tolerance: "margin (0 is exact)",
     encoder: "the encoder's own", fitted: "fitted to the values", given: "given", setting: "the dataset's own",
-    others: "all others", keys: "keys: {0}", score: "cosine", between: "90% of the weight lies between {0} and {1}", at: "90% of the weight lies at {0}",
+    others: "all others", more: "Show more keys", keys: "keys: {0}", score: "cosine", between: "90% of the weight lies between {0} and {1}", at: "90% of the weight lies at {0}",
     temperature: "Temperature τ", effective: "Effective keys",
     sure: "Probability that an answer is here at all: {0}.",
     unsure: "Probably nothing here answers this. Probability that an answer is here at all: {0}.",
@@ -48,7 +48,7 @@ const TEXTS = {
     where: "solo las entradas donde (opcional)", excluded: "Ninguna clave que cumpla la condición se escribe exactamente «{0}».",
     columns: "columnas: {0}", tolerance: "margen (0 es exacto)",
     encoder: "la del encoder", fitted: "ajustada a los valores", given: "dada", setting: "la de los datos",
-    others: "las demás", keys: "claves: {0}", score: "coseno", between: "el 90 % del peso está entre {0} y {1}", at: "el 90 % del peso está en {0}",
+    others: "las demás", more: "Mostrar más claves", keys: "claves: {0}", score: "coseno", between: "el 90 % del peso está entre {0} y {1}", at: "el 90 % del peso está en {0}",
     temperature: "Temperatura τ", effective: "Claves efectivas",
     sure: "Probabilidad de que aquí haya alguna respuesta: {0}.",
     unsure: "Probablemente nada de aquí responde a esto. Probabilidad de que aquí haya alguna respuesta: {0}.",
@@ -78,10 +78,11 @@ const TEXTS = {
 const EXAMPLES = {
   paises: ["país", "country", "mascota", "animal"],
   traduccion: ["GATO", "cabello", "libre"],
-  colores: ["tropical sea", "wet sand", "musgo"],
+  colores: ["tropical sea", "wet sand", "verde bosque"],
 };
 const SVG = "http://www.w3.org/2000/svg";
-const SHOWN = 10;
+const SHOWN = 10; // keys that are listed, unless more are asked for
+const MOST = 100;
 const SPOKEN = 3; // columns that a screen reader is told of at once
 const LONGEST = 60; // characters of an example
 const CHECKED = ["where", "tolerance"]; // fields whose faults the service names
@@ -97,6 +98,7 @@ let tolerances = {}; // likewise, in use where the question says none
 let offered = []; // the example questions of the dataset
 let saying = () => []; // makes what the line of status says, in the language of now
 let asking = null; // the AbortController of the question under way
+let listed = SHOWN;
 let weighing = null; // that of the weights by hand
 let weighed = ""; // the keys that are weighed by hand
 let manual = {}; // what their weights give
@@ -215,13 +217,15 @@ async function ask() {
   $("result").classList.add("waiting");
   for (const name of CHECKED) $(name).removeAttribute("aria-invalid");
   try {
-    const found = await whenReady(`/compare?${new URLSearchParams({ ...question, k: SHOWN })}`, { signal: mine.signal });
+    if (listed > SHOWN) question.k = listed; // left out, it is at most what the service allows
+    const found = await whenReady(`/compare?${new URLSearchParams(question)}`, { signal: mine.signal });
     last = { ...found, question };
     say();
     draw();
   } catch (error) {
     if (error.name === "AbortError") return;
     for (const name of CHECKED) if (error.fields?.includes(name)) $(name).setAttribute("aria-invalid", "true");
+    listed = SHOWN;
     forget();
     say(explain(error), true);
   } finally {
@@ -234,6 +238,7 @@ async function ask() {
 function record(question) {
   const before = new URLSearchParams(location.search);
   const another = ["q", "dataset", "where"].some((name) => (before.get(name) ?? "") !== (question[name] ?? ""));
+  if (another) listed = SHOWN;
   const shown = address.has("lang") ? { ...question, lang: language } : question;
   history[another && before.has("q") ? "pushState" : "replaceState"](null, "", `/?${new URLSearchParams(shown)}`);
 }
@@ -257,6 +262,7 @@ function draw() {
   $("trust").textContent = sure;
   $("blend").replaceChildren(...blends);
   $("matches").replaceChildren(...soft.matches.map(drawMatch), ...drawRest(soft));
+  $("more").hidden = soft.matches.length < listed || soft.matches.length === Math.min(MOST, soft.attention.keys);
   $("facts").replaceChildren(...drawFacts(soft));
   $("exact").replaceChildren(...drawExact(exact));
   $("exact").classList.toggle("none", !exact.found);
@@ -398,11 +404,12 @@ function drawExact(exact) {
 
 // Weights that were typed stay while the same keys are listed.
 function drawHand(soft) {
-  const keys = JSON.stringify([soft.dataset, ...soft.matches.map(({ key }) => key)]);
+  const first = soft.matches.slice(0, SHOWN);
+  const keys = JSON.stringify([soft.dataset, ...first.map(({ key }) => key)]);
   if (keys === weighed) return drawManual();
   weighed = keys;
   manual = {};
-  $("hand-weights").replaceChildren(...soft.matches.map(({ key, weight }) => {
+  $("hand-weights").replaceChildren(...first.map(({ key, weight }) => {
     const field = element("input");
     Object.assign(field, { type: "number", min: 0, step: "any", value: Number((100 * weight).toPrecision(2)) });
     return element("label", "", element("span", "key", key), field);
@@ -600,6 +607,7 @@ function translate() {
 
 async function start() {
   const here = address;
+  listed = SHOWN;
   const tau = Number(here.get("temperature"));
   $("auto").checked = !(tau > 0);
   if (tau > 0) {
@@ -635,6 +643,10 @@ $("temperature").addEventListener("input", () => {
   $("auto").checked = false;
   drawTemperature(0);
   askSoon();
+});
+$("more").addEventListener("click", () => {
+  listed = Math.min(MOST, listed + SHOWN);
+  ask();
 });
 $("hand").addEventListener("toggle", weigh);
 $("hand-weights").addEventListener("input", weighSoon);

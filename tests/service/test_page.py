@@ -189,6 +189,46 @@ def test_a_colour_is_drawn_as_one(browser: Chrome) -> None:
     assert "all others" in text(browser, "#matches .rest")
 
 
+def test_more_keys_are_listed_when_asked_for(browser: Chrome) -> None:
+    more = browser.find_element(By.ID, "more")
+    assert not more.is_displayed(), "all four are listed"
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("colores")
+    until(browser, lambda: len(weights(browser)) == 10)
+    ten = weights(browser)
+    more.send_keys(Keys.ENTER)
+    until(browser, lambda: len(weights(browser)) == 20)
+    more.send_keys(Keys.ENTER)  # it keeps the focus
+    until(browser, lambda: len(weights(browser)) == 30)
+
+    assert dict(list(weights(browser).items())[:10]) == pytest.approx(ten)
+    assert "keys: 919" in text(browser, "#matches .rest")
+    assert "k=30" in str(browser.find_element(By.ID, "steps").get_attribute("href"))
+    browser.find_element(By.ID, "auto").click()  # the same question at another temperature
+    until(browser, lambda: "temperature=" in browser.current_url)
+    assert len(weights(browser)) == 30
+    for number in range(40, 101, 10):
+        more.click()
+        until(browser, lambda number=number: len(weights(browser)) == number)
+    assert not more.is_displayed()
+    assert len(ask(browser, "wet sand")) == 10
+    browser.back()
+    until(browser, lambda: "tropical" in text(browser, "#reason"))
+    assert len(weights(browser)) == 10
+
+
+def test_a_service_that_allows_few_matches_is_not_asked_for_more(
+    started_browser: Chrome, tmp_path: Path
+) -> None:
+    with Service(tmp_path, SOFTDICT_MAX_K="3") as service:
+        service.until("/readyz")
+        started_browser.get(service.origin + "/?lang=en")
+        until(started_browser, lambda: weights(started_browser))
+
+        assert len(weights(started_browser)) == 3
+        assert "keys: 1" in text(started_browser, "#matches .rest")
+        assert not started_browser.find_element(By.ID, "more").is_displayed()
+
+
 def test_the_slider_flattens_the_weights_and_says_so(browser: Chrome) -> None:
     before = ask(browser, "país")
     slider = browser.find_element(By.ID, "temperature")
