@@ -425,9 +425,12 @@ LANGUAGE_FILES = {  # good ones
         ("concepts.jsonl.gz",
          gzip.compress(b'{"id": "1", "lex": "noun", "en": ["dog"], "def": "", "nl": "hond"}\n'),
          "line 1: nl is no list"),
+        ("en-fr.tsv", b"A dog.\tUn chien.\tx\n", "would not be read: name it like en-nl.tsv.gz"),
+        ("en-FR.tsv.gz", gzip.compress(b""), "would not be read: name it like en-nl.tsv.gz"),
+        ("wiktionary-fr.tsv.gz", gzip.compress(b""), "would not be read: there is no en-fr.tsv.gz"),
     ],
     ids=["plain", "torn", "Latin-1", "empty", "no source", "no direction", "another language",
-         "no JSON", "no synset", "no list"],
+         "no JSON", "no synset", "no list", "not compressed", "capitals", "no sentences"],
 )  # fmt: skip
 def test_a_file_of_a_language_that_cannot_be_used_is_named(
     name: str, content: bytes, said: str, tmp_path: Path

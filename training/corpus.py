@@ -25,7 +25,18 @@ FORM_OF = re.compile(
 
 
 def languages(folder: Path) -> list[str]:
-    return sorted(path.name[3:5] for path in folder.glob("en-??.tsv.gz"))
+    """Return the languages that have sentences; a file that is named nearly so is an error."""
+    found = set()
+    for path in sorted([*folder.glob("en-*"), *folder.glob("wiktionary-*")]):
+        named = re.fullmatch(r"(en|wiktionary)-([a-z]{2})\.tsv\.gz", path.name)
+        if named is None:
+            kind = path.name.partition("-")[0]
+            raise SystemExit(f"{path} would not be read: name it like {kind}-nl.tsv.gz, compressed")
+        if named[1] == "en":
+            found.add(named[2])
+        elif not (folder / f"en-{named[2]}.tsv.gz").exists():
+            raise SystemExit(f"{path} would not be read: there is no en-{named[2]}.tsv.gz")
+    return sorted(found)
 
 
 def lines(path: Path) -> Iterator[str]:
