@@ -648,9 +648,10 @@ def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name, size in {"POOL": 32, "TOKENS": 64, "PAIRS": 2, "HUMAN_PAIRS": 3}.items():
         monkeypatch.setattr(train, name, size)
     write_lesson(tmp_path)
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield tmp_path
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 quiet = pytest.mark.filterwarnings("ignore:Sparse invariant checks")
@@ -697,20 +698,21 @@ def test_a_checkpoint_that_does_not_say_where_it_began_is_not_gone_on_from(lesso
 
 
 @quiet
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_training_that_is_stopped_saves_says_so_and_goes_on_later(
-    lesson: Path, monkeypatch: pytest.MonkeyPatch
+    lesson: Path, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = train.Texts.draw
 
     def stopped(texts: train.Texts, n: int) -> tuple[list[str], np.ndarray]:
-        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(number)
         return draw(texts, n)
 
     with monkeypatch.context() as patched, pytest.raises(SystemExit) as ended:
         patched.setattr(train.Texts, "draw", stopped)
         learn(lesson, 0.1)
 
-    assert ended.value.code == 128 + 15
+    assert ended.value.code == 128 + number
     state = torch.load(lesson / "trained/checkpoint.pt", weights_only=True)
     assert state["step"] == 1
     learn(lesson)
@@ -853,7 +855,8 @@ def test_an_output_that_cannot_be_written_is_named(
                  "--eval", tmp_path / "eval", "--out", tmp_path / "file")  # fmt: skip
 
 
-def test_a_training_run_that_is_ended_ends_its_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_training_run_that_is_ended_ends_its_step(number: int, tmp_path: Path) -> None:
     pipe = tmp_path / "eval/banking77/train.csv"
     write_corpus(tmp_path / "corpus", ("es",))
     pipe.parent.mkdir(parents=True)
@@ -870,9 +873,9 @@ def test_a_training_run_that_is_ended_ends_its_step(tmp_path: Path) -> None:
             end = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
         time.sleep(0.05)
 
-    driver.terminate()
+    driver.send_signal(number)
 
-    assert driver.wait(60) == 128 + 15
+    assert driver.wait(60) == 128 + number
     with pytest.raises(BrokenPipeError):  # nobody reads it any more
         os.write(end, b"text,category")
     os.close(end)

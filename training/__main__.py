@@ -22,7 +22,8 @@ def run(step: str, arguments: list[str]) -> None:
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpus", default="../shared/corpus")
     parser.add_argument("--eval", default="../shared/eval")

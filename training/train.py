@@ -284,7 +284,8 @@ def train(
     clock = time.monotonic()
     totals = np.zeros(4)
     stop: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: stop.append(number))  # save, then leave
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: stop.append(number))  # save, then leave
     while elapsed < limit:
         pool, targets = texts.draw(POOL)
         ids = student.token_ids(tokenizer, pool)
