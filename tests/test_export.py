@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from index.answers import Column, Entry, Value
-from index.errors import InvalidRequest
+from index.errors import BadRows, InvalidRequest
 from index.loading import LoadOptions, read_table, write_table
 
 COLUMNS = (
@@ -138,6 +138,24 @@ def test_parquet_alone_keeps_the_units_of_numbers() -> None:
         pq.write_table(noted.replace_schema_metadata(metadata), strange)
         columns, _ = read("parquet", strange.getvalue())
         assert [column.unit for column in columns] == [None, None]
+
+
+def test_numbers_of_parquet_in_another_unit_are_not_read_as_if_in_the_columns() -> None:
+    dollars = (Column("precio", "number", unit="$"),)
+    rows = [Entry("chair", {"precio": 10.0}, 0.0), Entry("sofa", {"precio": None}, 0.0)]
+    content = written("parquet", rows, dollars)
+
+    for unit, others in (("€", "the column in €"), (None, "the column has no unit")):
+        euros = [Column("precio", "number", unit=unit)]
+        with pytest.raises(BadRows, match=rf"'precio': 10.0 is in \$, and {others}"):
+            read_table(content, expected=euros)
+        with read_table(content, LoadOptions(on_error="skip"), expected=euros) as table:
+            assert list(table) == [("sofa", (None,))]
+    with read_table(content, expected=dollars) as table:
+        assert [values for _, values in table] == [(10.0,), (None,)]
+    bare = written("parquet", rows, (Column("precio", "number"),))
+    with read_table(bare, expected=dollars) as table:
+        assert (table.columns, [values for _, values in table]) == (dollars, [(10.0,), (None,)])
 
 
 def test_json_lines_look_as_they_should() -> None:

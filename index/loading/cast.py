@@ -83,12 +83,19 @@ def cast_value(value: object, column: Column) -> Value:
     return _label(value, column)
 
 
-def caster(column: Column, style: Style, *, textual: bool) -> Callable[[object], Value]:
-    """Give the function that types a column's cells; ``textual`` formats spell all as strings."""
+def caster(
+    column: Column, style: Style, *, textual: bool, unit: str | None = None
+) -> Callable[[object], Value]:
+    """Give the function that types a column's cells; ``textual`` formats spell all as strings.
+
+    ``unit`` is what a file declares its plain numbers to be in.
+    """
     if column.type in ("number", "vector"):
 
         def from_spelling(cell: object) -> Value:
             if not isinstance(cell, str):
+                if unit and cell is not None and column.type == "number":
+                    _check_unit(cell, unit, column)
                 return cast_value(cell, column)
             spelled = cell.strip()
             if spelled.casefold() in MISSING_MARKS:
@@ -128,13 +135,17 @@ def parse_number(spelled: str, column: Column, style: Style) -> float | int:
         numeral = plain_numeral(numeral)
         if not _NUMERALS[style].fullmatch(numeral):
             raise WrongValue(column.name, f"{_shown(spelled)} is not a number")
-    if unit and unit != column.unit:
-        others = f"the column in {column.unit}" if column.unit else "the column has no unit"
-        raise WrongValue(column.name, f"{_shown(spelled)} is in {unit}, and {others}")
+    _check_unit(spelled, unit, column)
     plain = numeral.replace(",", "") if style == "point" else numeral.replace(".", "")
     plain = plain.replace(",", ".")
     number = float(plain) if any(mark in plain for mark in ".eE") else int(plain)
     return _number(number, column)
+
+
+def _check_unit(value: object, unit: str | None, column: Column) -> None:
+    if unit and unit != column.unit:
+        others = f"the column in {column.unit}" if column.unit else "the column has no unit"
+        raise WrongValue(column.name, f"{_shown(value)} is in {unit}, and {others}")
 
 
 def parse_vector(spelled: str) -> Sequence[object] | None:

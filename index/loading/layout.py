@@ -64,12 +64,14 @@ def lay_out(
         if type_ == "skip":  # by the name it was given here
             continue
         width = profile.width() if type_ == "vector" else None
-        unit = reader.units.get(source_name) or profile.unit() if type_ == "number" else None
+        declared = reader.units.get(source_name)
+        unit = declared or profile.unit() if type_ == "number" else None
         if name in known and known[name].type == type_:
             width, unit = known[name].width, known[name].unit
         column = Column(name, cast(ColumnType, type_), width, name in attributes, unit)
         columns.append(column)
-        casts.append((source_name, caster(column, style, textual=reader.textual)))
+        cast_cell = caster(column, style, textual=reader.textual, unit=declared)
+        casts.append((source_name, cast_cell))
         if type_ == "number" and reader.textual:
             styles.add(style)
     decimal = styles.pop() if len(styles) == 1 else None
