@@ -451,6 +451,8 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         (",perro,x\n,gato,y\n", "no"),  # an empty column
         ("ciudad;habitantes;\nMadrid;3;\nSoria;4;\n", "yes"),  # no cell below the empty one
         ("ciudad,2021,2022,2023\nMadrid,3,4,5\n", "yes"),  # years that follow one another
+        ("ciudad;2021 %;2022 %\nMadrid;3 %;4 %\n", "yes"),  # of what is counted in a unit, too
+        ("ciudad,2021 USD,2022 USD\nMadrid,3,4\n", "yes"),
         ("ciudad,2023,2022\nMadrid,3,4\n", "yes"),
         ("Madrid,2021,2023\nSoria,2022,2023\n", "no"),
         ("Madrid,3,4\nSoria,5,6\n", "no"),

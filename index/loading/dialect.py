@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from index.loading.infer import Profile
+from index.loading.units import unit_apart
 
 # The rarer it is in prose and numbers, the earlier: so are ties broken.
 DELIMITERS = ("\t", "|", ";", ",")
@@ -198,9 +199,10 @@ def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
 
 
 def _are_years(cells: Sequence[str]) -> bool:
-    if len(cells) < 2 or not all(_YEAR.fullmatch(cell) for cell in cells):
+    years = [unit_apart(cell)[0] for cell in cells]  # 2019 USD is one, too
+    if len(years) < 2 or not all(map(_YEAR.fullmatch, years)):
         return False
-    return {int(a) - int(b) for a, b in itertools.pairwise(cells)} in ({1}, {-1})
+    return {int(a) - int(b) for a, b in itertools.pairwise(years)} in ({1}, {-1})
 
 
 def _is_name(cell: str) -> bool:
