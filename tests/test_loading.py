@@ -853,6 +853,7 @@ def test_what_is_spelled_with_a_unit_is_read_as_it_is_without(
         (["$5", "€7", "$9"], "text", None),
         (["$5", "US$7"], "text", None),
         (["$5"] * 19 + ["€7"], "number", "$"),
+        (["5,50 €"] * 19 + ["$7.50"], "number", "€"),  # written in another style, too
         (["5 kg", "7 kg"], "text", None),  # of what units there are, the signs of money alone
         (["TOP 10", "TOP 50"], "text", None),
         (["COP26", "COP27"], "text", None),

@@ -65,7 +65,7 @@ class Profile:
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
         self.widths: Counter[int] = Counter()
-        self.units: Counter[str] = Counter()  # of the numerals that have one
+        self.units: Counter[tuple[str, str]] = Counter()  # with the kind of the numeral
         self.quoted: Counter[str] = Counter()  # of texts that may be meant as numbers, as in JSON
         self.listed = 0  # vectors that came as lists, not spelled in text
         self.longest = 0  # characters
@@ -98,8 +98,9 @@ class Profile:
             numeral, unit = unit_apart(spelled)
             found = _SPELLINGS.fullmatch(plain_numeral(numeral)) if unit else None
             if found:
-                self.units[unit] += 1
-                return _numeral(found)
+                kind = _numeral(found)
+                self.units[unit, kind] += 1
+                return kind
             if spelled.casefold() in MISSING_MARKS:
                 return "mark"
         if spelled[0] == "[":
@@ -152,15 +153,17 @@ class Profile:
 
     def unit(self) -> str | None:
         """The unit that half of the numbers have, at least."""
-        units = self.units + self.quoted
+        units = self.quoted.copy()
+        for (spelled, _), cells in self.units.items():
+            units[spelled] += cells
         unit, count = max(units.items(), key=lambda item: item[1], default=(None, 0))
         numbers = sum(self.kinds[kind] for kind in _NUMBERS) + self.quoted.total()
         return unit if 2 * count >= numbers else None
 
     def numbers(self, style: Style) -> int:
-        either = self.kinds["dot_either"] + self.kinds["comma_either"]
-        others = self.units.total() - self.units[self.unit() or ""]
-        return self.kinds["int"] + self.kinds[style] + either - others
+        kinds, own = ("int", style, "dot_either", "comma_either"), self.unit()
+        others = (n for (unit, kind), n in self.units.items() if unit != own and kind in kinds)
+        return sum(self.kinds[kind] for kind in kinds) - sum(others)
 
     def type(self, style: Style, sure: bool, *, share: float = ENOUGH_SHARE) -> ColumnType:
         written = self.cells - self.kinds["mark"]
