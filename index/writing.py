@@ -14,7 +14,7 @@ from index.answers import LoadReport, Value
 from index.embedding import Embedding
 from index.encoders import EncoderWorker
 from index.errors import Fault, InvalidRequest
-from index.loading import Table, cast_value
+from index.loading import Table, cast_value, in_another_unit
 from index.pace import Pace, Report
 from index.snapshot import BLOCK, Block, Place, Snapshot
 from index.vectors import VectorBlock
@@ -24,6 +24,11 @@ Row = tuple[str, tuple[Value, ...]]
 
 def table_rows(table: Table, snapshot: Snapshot) -> Iterator[Row]:
     """Go through a table's rows, with its values in the columns that the snapshot has."""
+    held = {column.name: column for column in snapshot.columns}
+    for column in table.columns:  # the table may have been read before there were these columns
+        known = held.get(column.name)
+        if known and column.unit and column.unit != known.unit:
+            raise in_another_unit("the file", column.unit, known)
     names = [column.name for column in table.columns]
     return (
         (key, cast_row(dict(zip(names, row, strict=True)), snapshot, key)) for key, row in table

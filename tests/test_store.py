@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import os
 import pickle
 import random
@@ -30,6 +31,7 @@ from index.errors import (
     StoreCorrupt,
     StoreLocked,
     UnknownDataset,
+    WrongValue,
 )
 from index.store import Store
 
@@ -697,6 +699,26 @@ def test_the_unit_of_numbers_is_kept(tmp_path: Path) -> None:
         assert (answer.blend["precio"].unit, answer.value) == ("€", 12.5)
         with pytest.raises(BadRows, match="'5 \\$' is in \\$, and the column in €"):
             catalog.load("precios", b"key;precio\nbanco;5 $\n", if_exists="append")
+
+
+def test_no_unit_is_lost_where_the_column_is_not_what_the_file_was_read_for() -> None:
+    dollars, euros = b"key;v\nx;50 $\ny;70 $\n", "key;v\na;5 €\nb;7 €\n".encode()
+    d = SoftDict(encoder="random")
+
+    class WhileOthersLoad(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            if not d.columns:
+                d.load(euros)
+            return super().read(size)
+
+    with pytest.raises(WrongValue, match=r"'v': the file is in \$, and the column in €"):
+        d.load(WhileOthersLoad(dollars))
+    assert dict(d) == {"a": 5, "b": 7}
+
+    d = SoftDict({"a": {"v": "some euros"}}, encoder="random")
+    with pytest.raises(WrongValue, match=r"'v': the file is in \$, and the column has no unit"):
+        d.load(dollars, LoadOptions(columns={"v": "number"}))
+    assert dict(d) == {"a": "some euros"}
 
 
 def test_what_changed_since_a_version_can_be_asked_for(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ in memory is one row, the keys while they are compared, and the rows of keys tha
 
 from __future__ import annotations
 
-from index.loading.cast import cast_value, check_key
+from index.loading.cast import cast_value, check_key, in_another_unit
 from index.loading.infer import infer_columns
 from index.loading.options import LoadOptions
 from index.loading.table import Table, read_table
@@ -26,6 +26,7 @@ __all__ = [
     "Table",
     "cast_value",
     "check_key",
+    "in_another_unit",
     "infer_columns",
     "read_table",
     "write_table",

@@ -91,11 +91,12 @@ def caster(
     ``unit`` is what a file declares its plain numbers to be in.
     """
     if column.type in ("number", "vector"):
+        foreign = unit if column.type == "number" and unit != column.unit else None
 
         def from_spelling(cell: object) -> Value:
             if not isinstance(cell, str):
-                if unit and cell is not None and column.type == "number":
-                    _check_unit(cell, unit, column)
+                if foreign and cell is not None:
+                    raise in_another_unit(_shown(cell), foreign, column)
                 return cast_value(cell, column)
             spelled = cell.strip()
             if spelled.casefold() in MISSING_MARKS:
@@ -135,17 +136,18 @@ def parse_number(spelled: str, column: Column, style: Style) -> float | int:
         numeral = plain_numeral(numeral)
         if not _NUMERALS[style].fullmatch(numeral):
             raise WrongValue(column.name, f"{_shown(spelled)} is not a number")
-    _check_unit(spelled, unit, column)
+    if unit and unit != column.unit:
+        raise in_another_unit(_shown(spelled), unit, column)
     plain = numeral.replace(",", "") if style == "point" else numeral.replace(".", "")
     plain = plain.replace(",", ".")
     number = float(plain) if any(mark in plain for mark in ".eE") else int(plain)
     return _number(number, column)
 
 
-def _check_unit(value: object, unit: str | None, column: Column) -> None:
-    if unit and unit != column.unit:
-        others = f"the column in {column.unit}" if column.unit else "the column has no unit"
-        raise WrongValue(column.name, f"{_shown(value)} is in {unit}, and {others}")
+def in_another_unit(shown: str, unit: str, column: Column) -> WrongValue:
+    """Make the error of what is in a unit that is not the column's."""
+    others = f"the column in {column.unit}" if column.unit else "the column has no unit"
+    return WrongValue(column.name, f"{shown} is in {unit}, and {others}")
 
 
 def parse_vector(spelled: str) -> Sequence[object] | None:
