@@ -75,7 +75,9 @@ def compared(
 
 
 def _differences(exact: ExactAnswer, soft: Answer, manual: ManualAnswer | None) -> list[str]:
-    said, unit = [], units(soft.blend)
+    by_hands = {} if manual is None else manual.blend
+    unit = units({name: blend or by_hands.get(name) for name, blend in soft.blend.items()})
+    said = []
     if not exact.found:
         said.append(f"An exact lookup finds no key {soft.query!r} and answers nothing.")
     for name, blend in soft.blend.items():

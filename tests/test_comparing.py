@@ -108,6 +108,9 @@ def test_figures_have_the_unit_of_their_column():
         f"price: the exact entry holds 1 €, attention blends {2 - share:.4g} €.",
         f"price: weights by hand give 2 €, attention {2 - share:.4g} €.",
     )
+    d["c"] = None
+    gap = d.compare("c", weights={"b": 2}, where={"price": None})
+    assert gap.differences[0] == "price: weights by hand give 2 €, attention nothing."
 
 
 def test_a_missing_value_and_a_label_that_reads_like_none_differ():
