@@ -15,16 +15,21 @@ _CODES = (
     *("UYU", "VES", "ZAR"),
 )
 _SYMBOLS = "$\u00a2-\u00a5\u0e3f\u20a0-\u20c0\uffe0\uffe1\uffe5\uffe6"  # ¢ £ ¤ ¥ ฿ € ₹ … ￥ ￦
-_MARK, _CODE = rf"[A-Z]{{0,2}}[{_SYMBOLS}]|[%‰]", "|".join(_CODES)  # US$ and R$, too
+_MARK, _CODE = rf"[A-Z]{{0,2}}[{_SYMBOLS}]|S/|[%‰]", "|".join(_CODES)  # US$ and R$, too
 _BEFORE = re.compile(rf"([+\-\u2212]?)\s?({_MARK}|(?:{_CODE})(?=\s))\s?(.+)")
 _AFTER = re.compile(rf"(.*[\d.,])\s?({_MARK}|(?<=\s)(?:{_CODE}))")
 _DIGITS, _SIGNS = frozenset("0123456789.,"), frozenset("+-\u2212")
 
 
 def unit_apart(spelled: str) -> tuple[str, str]:
-    """Part what may be a numeral from its unit; where there is none, that is ""."""
+    """Part what may be a numeral from its unit; where there is none, that is "".
+
+    Plain spaces in the numeral become such as do not break: no telephone number has a unit.
+    """
     if spelled[-1:] in _DIGITS:
         found = _BEFORE.fullmatch(spelled)
-        return (found[1] + found[3], found[2]) if found else (spelled, "")
-    found = _AFTER.fullmatch(spelled) if spelled[:1] in _DIGITS | _SIGNS else None
-    return (found[1], found[2]) if found else (spelled, "")
+        numeral, unit = (found[1] + found[3], found[2]) if found else ("", "")
+    else:
+        found = _AFTER.fullmatch(spelled) if spelled[:1] in _DIGITS | _SIGNS else None
+        numeral, unit = found.groups() if found else ("", "")
+    return (numeral.replace(" ", "\u00a0"), unit) if unit else (spelled, "")
