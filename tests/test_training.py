@@ -881,10 +881,16 @@ def test_a_training_run_that_is_ended_ends_its_step(number: int, tmp_path: Path)
     os.close(end)
 
 
+@pytest.fixture
+def without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An export whose int8 body is empty, for the package that writes one is not installed."""
+    monkeypatch.setattr(export, "write_body", lambda bert, path: path.touch())
+
+
+@pytest.mark.usefixtures("without_onnx")
 def test_an_export_takes_the_place_of_the_last_one_whatever_a_killed_one_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(export, "write_body", lambda bert, path: path.touch())  # wants onnx
     write_encoder(tmp_path / "student")
     out = tmp_path / "new/folder/encoder"
     export.export([tmp_path / "student"], None, out)
@@ -915,10 +921,8 @@ def test_what_a_killed_export_had_written_does_not_stay(
     assert list(out.parent.iterdir()) == [out]
 
 
-def test_students_of_other_pieces_are_not_averaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(export, "write_body", lambda bert, path: path.touch())  # wants onnx
+@pytest.mark.usefixtures("without_onnx")
+def test_students_of_other_pieces_are_not_averaged(tmp_path: Path) -> None:
     pieces = [*SPECIAL, *LETTERS]
     for name, order in (("one", pieces), ("other", [*pieces[:-2], pieces[-1], pieces[-2]])):
         student.save(tmp_path / name, *model_of(order, seed=0), torch.float32)
@@ -929,10 +933,8 @@ def test_students_of_other_pieces_are_not_averaged(
     assert not (tmp_path / "out").exists()
 
 
-def test_an_export_takes_the_place_of_no_folder_but_an_encoders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(export, "write_body", lambda bert, path: path.touch())  # wants onnx
+@pytest.mark.usefixtures("without_onnx")
+def test_an_export_takes_the_place_of_no_folder_but_an_encoders(tmp_path: Path) -> None:
     write_encoder(tmp_path / "student")
     out = tmp_path / "data"
     (out / "colours").mkdir(parents=True)

@@ -88,13 +88,12 @@ def write_body(bert, path: Path) -> None:
 
 def mean_of(sources: list[Path]):
     """Return the tokenizer of the first student and the mean of all their weights."""
-    tokenizer, body = student.load(sources[0])
-    states = []
-    for source in sources:
-        own, other = student.load(source)
+    students = [student.load(source) for source in sources]
+    tokenizer, body = students[0]
+    for source, (own, _) in zip(sources, students, strict=True):
         if own.get_vocab() != tokenizer.get_vocab():  # a row would be the mean of two pieces
             raise SystemExit(f"{source} has other pieces than {sources[0]}")
-        states.append(other.state_dict())
+    states = [each.state_dict() for _, each in students]
     body.load_state_dict({
         name: sum(state[name] for state in states) / len(states) if value.is_floating_point()
         else value

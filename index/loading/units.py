@@ -18,7 +18,7 @@ _SYMBOLS = "$\u00a2-\u00a5\u0e3f\u20a0-\u20c0\uffe0\uffe1\uffe5\uffe6"  # ¢ £ 
 _MARK, _CODE = rf"[A-Z]{{0,2}}[{_SYMBOLS}]|S/|[%‰]", "|".join(_CODES)  # US$ and R$, too
 _BEFORE = re.compile(rf"([+\-\u2212]?)\s?({_MARK}|(?:{_CODE})(?=\s))\s?(.+)")
 _AFTER = re.compile(rf"(.*[\d.,])\s?({_MARK}|(?<=\s)(?:{_CODE}))")
-_DIGITS, _SIGNS = frozenset("0123456789.,"), frozenset("+-\u2212")
+_ENDS, _STARTS = frozenset("0123456789.,"), frozenset("0123456789.,+-\u2212")
 
 
 def unit_apart(spelled: str) -> tuple[str, str]:
@@ -26,10 +26,10 @@ def unit_apart(spelled: str) -> tuple[str, str]:
 
     Plain spaces in the numeral become such as do not break: no telephone number has a unit.
     """
-    if spelled[-1:] in _DIGITS:
+    if spelled[-1:] in _ENDS:
         found = _BEFORE.fullmatch(spelled)
         numeral, unit = (found[1] + found[3], found[2]) if found else ("", "")
     else:
-        found = _AFTER.fullmatch(spelled) if spelled[:1] in _DIGITS | _SIGNS else None
+        found = _AFTER.fullmatch(spelled) if spelled[:1] in _STARTS else None
         numeral, unit = found.groups() if found else ("", "")
     return (numeral.replace(" ", "\u00a0"), unit) if unit else (spelled, "")

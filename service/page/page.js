@@ -82,7 +82,7 @@ const EXAMPLES = {
 };
 const SVG = "http://www.w3.org/2000/svg";
 const SHOWN = 10; // keys that are listed, unless more are asked for
-const MOST = 100;
+const MOST = 100; // that are listed when they are
 const SPOKEN = 3; // columns that a screen reader is told of at once
 const LONGEST = 60; // characters of an example
 const CHECKED = ["where", "tolerance"]; // fields whose faults the service names
@@ -98,7 +98,7 @@ let tolerances = {}; // likewise, in use where the question says none
 let offered = []; // the example questions of the dataset
 let saying = () => []; // makes what the line of status says, in the language of now
 let asking = null; // the AbortController of the question under way
-let listed = SHOWN;
+let listed = SHOWN; // keys of that question, at most
 let weighing = null; // that of the weights by hand
 let weighed = ""; // the keys that are weighed by hand
 let manual = {}; // what their weights give
