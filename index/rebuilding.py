@@ -205,8 +205,8 @@ class Rebuilder:
         while self._goes_on():
             try:
                 if first or self._due():
-                    one_thread()
-                    self._build(lambda: not self._stopping.is_set())
+                    with one_thread():
+                        self._build(lambda: not self._stopping.is_set())
             except Cancelled:
                 log.info("a sketch was not finished: it will be made at the next start")
             except Exception:

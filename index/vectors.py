@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -25,11 +26,11 @@ from index.platform import one_openmp
 Rows = NDArray[np.float32]
 Held = NDArray[Any]  # float32, or int16 in steps of 1 / STEPS
 FETCHED = 512  # scattered rows scored at a time: they stay in the cache
-FETCHED_BY_ONE = 2 * FETCHED  # of them that a core scores in one go
+FETCHED_BY_ONE = 4 * FETCHED  # of them that a core scores in one go
 SIDES = 2  # of the cells that are looked through side by side: memory is no faster with more
 ROOM = 0.67  # of the rows asked for can come from one side: each one costs FAISS 90 ns to sort
 STEPS = 32_767  # of a component held in 16 bits, between 0 and 1
-TRIED = 65_536  # rows scanned to see how fast that goes: more than a cache holds
+UNCACHED = 65_536  # rows: more than a cache holds
 SLOW = 3.0  # times longer is too slow
 WIDENED = 512  # rows made float32 at a time: they stay in the cache
 HANDED_OVER = 16 * WIDENED  # of them that a core scans, or a product takes, in one go
@@ -45,13 +46,20 @@ def _faiss() -> Any:
     return faiss
 
 
-def one_thread() -> None:
+@contextmanager
+def one_thread() -> Iterator[None]:
     """Keep FAISS, where the calling thread uses it, to that thread.
 
     Its threads wait for each other by spinning. On 2 cores that others kept busy (a load of 9),
     fitting the codes to 20,000 rows took 112 s on two threads and 3 s on one.
     """
-    _faiss().omp_set_num_threads(1)
+    faiss = _faiss()
+    threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(threads)
 
 
 class VectorBlock:
@@ -113,22 +121,33 @@ class VectorBlock:
             np.matmul(asked, self.held[part].astype(np.float32).T, out=out[:, part])
 
     def scores_at(self, picked: NDArray[np.int64], queries: Rows) -> Rows:
-        """Give the (q, m) cosines of unit queries and some rows, in the order they are picked in.
-
-        They are fetched in order of memory, a cacheful at a time.
-        """
-        order = np.argsort(picked)
+        """Give the (q, m) cosines of unit queries and some rows, in the order they are picked."""
         scores = np.empty((len(queries), len(picked)), np.float32)
-        asked = (queries / np.float32(STEPS) if self.half else queries)[:, np.newaxis]
+        picked = np.ascontiguousarray(picked, dtype=np.int64)
+        asked = np.ascontiguousarray(queries / np.float32(STEPS) if self.half else queries)
+        in_place = len(asked) == 1 and len(self) >= UNCACHED and not self.half
 
         def score(first: int) -> None:
             for start in range(first, min(first + FETCHED_BY_ONE, len(picked)), FETCHED):
-                part = order[start : start + FETCHED]
-                rows = self.held.take(picked[part], axis=0).astype(np.float32, copy=False)
-                scores[:, part] = np.vecdot(rows, asked)
+                part = slice(start, start + FETCHED)
+                if in_place:
+                    self._score_in_place(picked[part], asked[0], scores[0, part])
+                else:
+                    rows = self.held.take(picked[part], axis=0).astype(np.float32, copy=False)
+                    scores[:, part] = np.vecdot(rows, asked[:, np.newaxis])
 
         side_by_side(score, range(0, len(picked), FETCHED_BY_ONE))
         return scores
+
+    def _score_in_place(self, picked: NDArray[np.int64], query: Rows, out: Rows) -> None:
+        """Score float32 rows where they lie: NumPy copies them first, and takes half as long again.
+
+        FAISS does one query after the other; with several, copies in the cache are faster.
+        """
+        faiss = _faiss()
+        arrays = map(faiss.swig_ptr, (out, query, self.held, picked))
+        with one_thread():
+            faiss.fvec_inner_products_by_idx(*arrays, len(query), 1, len(picked))
 
 
 def held_type(half: bool) -> type[np.float32] | type[np.int16]:
@@ -139,8 +158,8 @@ def held_type(half: bool) -> type[np.float32] | type[np.int16]:
 @cache
 def half_is_fast() -> bool:
     """Measure, once, whether this processor scans rows in 16 bits about as fast as in 32."""
-    rows = np.full((TRIED, 384), 0.05, np.float32)
-    out = np.empty((1, TRIED), np.float32)
+    rows = np.full((UNCACHED, 384), 0.05, np.float32)
+    out = np.empty((1, UNCACHED), np.float32)
     took = []
     for block in (VectorBlock(rows), VectorBlock(halved(rows))):
         times = []

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import faiss
 import numpy as np
 import pytest
 
 from index import SoftDict, open_encoder
 from index.errors import InvalidRequest
-from index.vectors import STEPS, VectorBlock, half_is_fast, halved
+from index.vectors import STEPS, UNCACHED, VectorBlock, half_is_fast, halved
 from tests import oracle
 
 ENCODER = "random:1"
@@ -34,8 +35,8 @@ def home(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
 
 
-def unit_rows(count: int, seed: int) -> np.ndarray:
-    rows = np.random.default_rng(seed).standard_normal((count, 384))
+def unit_rows(count: int, seed: int, *, width: int = 384) -> np.ndarray:
+    rows = np.random.default_rng(seed).standard_normal((count, width))
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
@@ -63,13 +64,28 @@ def test_scores_of_halved_rows_are_off_by_as_much_as_is_said():
     block.scores(queries, scanned)
     one = np.empty((1, 20_000), np.float32)
     block.scores(queries[:1], one)
-    picked = np.array([19_999, 3, 3, 8192])
 
     true = queries.astype(float) @ rows.astype(float).T
     assert np.std(scanned - true) == pytest.approx(block.rounding, rel=0.05)
     np.testing.assert_allclose(one[0], scanned[0], atol=1e-6)
-    np.testing.assert_allclose(block.scores_at(picked, queries), scanned[:, picked], atol=1e-6)
     assert VectorBlock(rows).rounding == 0
+
+
+@pytest.mark.parametrize("count", [5000, UNCACHED])
+@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize("half", [False, True])
+def test_rows_picked_in_any_order_and_twice_have_their_own_scores(count, queries, half):
+    rows, asked = unit_rows(count, 0, width=20), unit_rows(queries, 1, width=20)
+    block = VectorBlock(halved(rows) if half else rows)
+    picked = np.random.default_rng(2).integers(count, size=4000)[::-1]
+    threads = faiss.omp_get_max_threads()
+
+    scores = block.scores_at(picked, asked)
+
+    true = asked.astype(float) @ block[picked].astype(float).T
+    np.testing.assert_allclose(scores, true, atol=1e-6)
+    assert block.scores_at(picked[:0], asked).shape == (queries, 0)
+    assert faiss.omp_get_max_threads() == threads  # of the caller's own FAISS
 
 
 def test_halving_twice_is_halving_once_and_components_of_one_survive():
