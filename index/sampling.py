@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
@@ -170,7 +171,7 @@ class Outlook:
         )
         taken = len(self.head_scores)
         chances, draws = shares
-        picked = _systematic(chances, rng)
+        picked = np.flatnonzero(_systematic(chances, rng))
         edge, counts = self.near[taken:][picked], 1 / chances[picked]
         far, far_counts = self._from_cells(draws, rng)
         known = np.zeros(len(self.sketch), bool)
@@ -213,9 +214,9 @@ class Outlook:
 
     def shares(self, drawn: int) -> tuple[Floats, Floats]:
         """Give π of each key at the edge, and the draws wanted of each cell."""
-        hopes = np.exp(np.minimum(self.edge / max(self.temperature, self.stray), MOST_HOPED))
-        edge_mass, cell_mass = hopes.sum(), self.sizes * self.hopes
-        share = float(edge_mass / max(edge_mass + cell_mass.sum(), 1e-300))
+        hopes, cell_mass = self._edge_hopes, self.sizes * self.hopes
+        edge_mass = float(hopes.sum())
+        share = edge_mass / max(edge_mass + float(cell_mass.sum()), 1e-300)
         at_edge = drawn * min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
         chances = _shared(hopes, at_edge, np.ones(len(hopes)))
         by_hope = cell_mass / max(float(cell_mass.sum()), 1e-300)
@@ -224,6 +225,11 @@ class Outlook:
         left = drawn - float(chances.sum())
         return chances, _shared(weights, left, self.sizes.astype(np.float64))
 
+    @cached_property
+    def _edge_hopes(self) -> Floats:
+        """Give exp((score - bar) / τ) of the keys at the edge, or more evenly: codes are coarse."""
+        return np.exp(np.minimum(self.edge / max(self.temperature, self.stray), MOST_HOPED))
+
     def _from_cells(self, draws: Floats, rng: np.random.Generator) -> tuple[Numbers, Floats]:
         """Draw rows of cells, by even steps from a random place on.
 
@@ -231,11 +237,10 @@ class Outlook:
         that were found by their codes are neighbours, and a run would meet all of them or none.
         """
         sizes = self.sizes
-        cells = _systematic(draws, rng)
-        cells = cells[sizes[cells] > 0]
-        turn = np.arange(len(cells)) - np.searchsorted(cells, cells)
-        drawn = np.bincount(cells, minlength=len(sizes))
+        drawn = _systematic(draws, rng)
         offsets = (rng.random(len(sizes)) * sizes).astype(np.int64)
+        cells = np.repeat(np.arange(len(sizes)), drawn)
+        turn = _runs(np.zeros_like(drawn), drawn)
         inside = (offsets[cells] + turn * sizes[cells] // drawn[cells]) % sizes[cells]
         places = self.firsts[cells] + inside
         counts = sizes[cells] / draws[cells]
@@ -303,26 +308,20 @@ def _log_normal_share(x: Floats) -> Floats:
 
 def _shared(sizes: Floats, draws: float, most: Floats) -> Floats:
     """Share draws out in proportion to sizes, but no more than ``most`` to each."""
-    full = sizes <= 0
-    given = np.where(full, 0.0, most)
+    rate, left, rest = 0.0, draws, float(sizes.sum())
     for _ in range(8):
-        left = max(draws - float(given[full].sum()), 0.0)
-        rest = np.where(full, 0.0, sizes)
-        shares = left / max(float(rest.sum()), 1e-300) * rest
-        over = ~full & (shares >= most)
-        if not over.any():
+        if rest < 1e-300 or left <= rate * rest:
             break
-        full |= over
-    return np.where(full, given, np.minimum(shares, most))
+        rate = left / rest
+        full = rate * sizes >= most
+        left, rest = draws - float(most[full].sum()), float(sizes[~full].sum())
+    return np.minimum(rate * sizes, most)
 
 
 def _systematic(expected: Floats, rng: np.random.Generator) -> Numbers:
-    """Draw places by even steps, each as often as expected, but for a fraction."""
-    if not len(expected):
-        return np.empty(0, np.int64)
-    ends = np.cumsum(expected)
-    steps = np.arange(rng.random(), ends[-1], 1.0)
-    return np.minimum(np.searchsorted(ends, steps, side="right"), len(ends) - 1)
+    """Draw each place as often as expected, but for a fraction, by even steps; say how often."""
+    steps = np.ceil(np.cumsum(expected) - rng.random()).astype(np.int64)  # up to each place
+    return np.diff(steps, prepend=0)
 
 
 def _variance_terms(counts: Floats, terms: Floats) -> Floats:

@@ -58,8 +58,7 @@ class Attention:
     allowed: Mask | None = None  # (m,) where some of them are masked
     rows: NDArray[np.int64] | None = None  # (m,) their numbers; None: all n, in order
     counts: NDArray[np.float64] | None = None  # (m,) how many keys each stands for; None: itself
-    coverage: float = 1.0  # share of the mass computed key by key
-    error: float = 0.0  # total variation from exact attention, at 95 %
+    doubt: float = 0.0  # how far off the mass may be, over the mass, at 95 %
     outlook: Outlook | None = None  # from which the keys were drawn, if they were
 
     @cached_property
@@ -70,6 +69,16 @@ class Attention:
         return np.asarray(
             attention_weights(self.scores, temperature=self.temperature, allowed=self.allowed)
         )
+
+    @cached_property
+    def coverage(self) -> float:
+        """Share of the mass that was computed key by key."""
+        return 1.0 if self.counts is None else min(float((self.weights / self.counts).sum()), 1.0)
+
+    @property
+    def error(self) -> float:
+        """Total variation from exact attention, at 95 %: all that was computed is off alike."""
+        return self.doubt * self.coverage
 
     def weight_of(self, scores: Rows) -> NDArray[np.float64]:
         """Give the weights of single allowed keys by their scores."""
@@ -82,12 +91,13 @@ class Attention:
         It holds where the number has nothing to do with the query; it is less where it has.
         ``known`` are those of the (m,) keys that have the number; ∞ where none of them weighs.
         """
-        if self.counts is None:
-            return 0.0
-        weights = self.weights[known]
-        squares = float((weights * (1 - 1 / self.counts[known])) @ weights)
-        total = float(weights.sum())
-        return math.sqrt(squares) / total if total > 0 else math.inf
+        total = float(self.weights[known].sum())
+        return math.sqrt(float(self._variances[known].sum())) / total if total > 0 else math.inf
+
+    @cached_property
+    def _variances(self) -> NDArray[np.floating]:
+        """Give (1 - π) w² of the (m,) keys."""
+        return self.weights**2 * (0 if self.counts is None else 1 - 1 / self.counts)
 
     @property
     def scored(self) -> int:
@@ -165,7 +175,7 @@ def _attend_to_each(
             _row(state, i),
             allowed=masked,
             rows=rows,
-            error=float(snapshot.rounding / tau),
+            doubt=float(snapshot.rounding / tau),
         )
         for i, tau in enumerate(taus)
     ]
@@ -356,11 +366,11 @@ def _joined(
         scores = np.concatenate([scores, fresh.scores])
         rows = np.concatenate([rows, fresh.rows])
         counts = np.concatenate([counts, np.ones(len(fresh.scores))])
-    found = Attention(tau, part.keys, scores, state, rows=rows, counts=counts, outlook=outlook)
-    coverage = min(float((found.weights / counts).sum()), 1.0)
-    off = sample.mass_error * np.exp(own_peak - float(state.peak[0])) / float(state.mass[0])
-    error = (WIDER * _student(sample.freedom) * off + part.rounding / tau) * coverage
-    return replace(found, coverage=coverage, error=float(error))
+    off = sample.mass_error * math.exp(own_peak - float(state.peak[0])) / float(state.mass[0])
+    doubt = WIDER * _student(sample.freedom) * off + part.rounding / tau
+    return Attention(
+        tau, part.keys, scores, state, rows=rows, counts=counts, doubt=doubt, outlook=outlook
+    )
 
 
 def _student(freedom: float) -> float:
