@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +22,7 @@ from index.snapshot import Snapshot
 from index.softdict import SoftDict
 from index.store import Store
 from index.temperature import Temperature
+from index.turns import Turn
 from index.values import check_columns
 from index.writing import Changes, load_report, prepare
 
@@ -34,7 +34,7 @@ class Catalog(Mapping[str, SoftDict]):
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._changing = threading.RLock()
+        self._changing = Turn()
         self._datasets = {record.name: SoftDict.stored(store, record) for record in store.records()}
 
     @classmethod

@@ -13,6 +13,7 @@ SoftDictError
 ├── EncoderUnavailable        an encoder that cannot be opened here
 ├── EncoderMismatch           the dataset's vectors came from another encoder
 ├── StoreLocked               somebody else has the folder open for writing
+├── Busy                      another write goes on, for longer than was to be waited
 ├── DiskFull                  the disk takes no more; nothing of the change was kept
 ├── StoreClosed               a dictionary or a catalog is used after it was closed
 ├── ReadOnlyStore             this process opened the folder for reading only
@@ -154,6 +155,16 @@ class StoreLocked(SoftDictError):
         super().__init__(
             f"{folder} is open for writing in another process, or elsewhere in this one; "
             "close it there, or send the change to the service that runs on it"
+        )
+
+
+class Busy(SoftDictError):
+    """Another write goes on for longer than this one was to wait (``index.turns``)."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "another write goes on, a load perhaps, and this one waited as long as it may; "
+            "nothing was changed: try again later"
         )
 
 

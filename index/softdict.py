@@ -76,6 +76,7 @@ from index.sketch import Cancelled
 from index.snapshot import Place, Snapshot
 from index.store import Record, Store
 from index.temperature import Temperature
+from index.turns import Turn
 from index.values import check_columns
 from index.vectors import VectorBlock, half_is_fast
 from index.writing import Changes, Row, by_column, cast_row, load_report, prepare, table_rows
@@ -208,7 +209,7 @@ class SoftDict(MutableMapping[str, Any]):
         self._first = record
         # Locks are taken in this order: these two, then the store's own, which all datasets share.
         # So the entries are read before a transaction begins, never inside one.
-        self._writing = threading.RLock()
+        self._writing = Turn()
         self._reading = threading.Lock()
         self._changing = False  # a thread that writes could begin anew, in a callback or a signal
         self._basis = 0  # the version that the write which goes on began with

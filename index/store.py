@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,6 +33,7 @@ from index.errors import (
     StoreLocked,
     UnknownDataset,
 )
+from index.turns import Turn
 
 Rows = NDArray[np.float32]
 FILE = "softdict.db"
@@ -158,7 +158,7 @@ class Store:
         self.home = home
         self._opened_read_only = read_only
         self._process = os.getpid()
-        self._lock = threading.RLock()
+        self._lock = Turn()
         self._closed = False
         self._afterwards: list[Callable[[], None]] = []
         self._file_lock: FileLock | None = None

@@ -68,7 +68,7 @@ def change(path: DatasetPath, body: SettingsBody) -> DatasetOut:
 def delete(path: DatasetPath) -> tuple[str, int]:
     """Delete a dataset with everything in it."""
     state = runtime()
-    state.catalog.delete(state.dataset(path.name).name)
+    state.write(path.name, lambda found: state.catalog.delete(found.name))
     return "", 204
 
 

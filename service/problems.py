@@ -85,6 +85,7 @@ TABLE = (
         index_errors.EncoderMismatch, 409, "encoder-mismatch", "Written by another encoder"
     ),
     ProblemType(index_errors.StoreLocked, 503, "store-locked", "The store is in use", 5),
+    ProblemType(index_errors.Busy, 503, "busy", "Another write goes on", 5),
     ProblemType(index_errors.DiskFull, 507, "disk-full", "The disk takes no more"),
     ProblemType(index_errors.StoreClosed, 503, "store-closed", "The store was closed"),
     ProblemType(index_errors.ReadOnlyStore, 403, "read-only-store", "The store is read-only"),

@@ -23,9 +23,10 @@ from flask import current_app
 from index.answers import Progress
 from index.catalog import Catalog
 from index.encoders import open_encoder
-from index.errors import DatasetExists, SoftDictError, UnknownDataset
+from index.errors import Busy, DatasetExists, SoftDictError, UnknownDataset
 from index.loading import LoadOptions
 from index.softdict import SoftDict
+from index.turns import patience
 
 from .errors import NoDatasets, NotReady, Stopping
 from .settings import Settings
@@ -35,6 +36,8 @@ BUNDLED = Path(__file__).resolve().parent.parent / "data"
 # Stands in the store's folder while the bundled datasets are being created, so that a start
 # that was killed is taken up again, and a dataset that was deleted later stays deleted.
 MARK = "bundled-unfinished"
+KEPT_FREE = 2  # threads that writes leave to questions
+PLACE_WAIT, TURN_WAIT = 1.0, 10.0  # seconds that a write waits for a thread's place, and its turn
 Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
@@ -50,6 +53,7 @@ class Runtime:
         self.jobs = Jobs(waiting=settings.max_jobs, kept=settings.kept_jobs)
         self.started = time.time()
         self._closing = False
+        self._places = threading.BoundedSemaphore(max(1, settings.threads - KEPT_FREE))
         self._loads = 0  # how many loads requests wait for
         self._load_ended = threading.Condition()
         self._warm = threading.Event()
@@ -78,14 +82,25 @@ class Runtime:
             raise
 
     def write(self, name: str, change: Callable[[SoftDict], Result]) -> Result:
-        """Change a dataset; if another takes its place meanwhile, that one."""
-        while True:
-            dataset = self.dataset(name)
-            try:
-                return change(dataset)
-            except UnknownDataset:
-                if self.dataset(name) is dataset:
-                    raise
+        """Change a dataset; if another takes its place meanwhile, that one. It may be Busy."""
+        with self._place(), patience(TURN_WAIT):
+            while True:
+                dataset = self.dataset(name)
+                try:
+                    return change(dataset)
+                except UnknownDataset:
+                    if self.dataset(name) is dataset:
+                        raise
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """Take one of the threads that may wait for a turn: others stay for who only asks."""
+        if not self._places.acquire(timeout=PLACE_WAIT):
+            raise Busy
+        try:
+            yield
+        finally:
+            self._places.release()
 
     def stop_loads(self) -> None:
         """Let what is being loaded end at its next report. A signal's handler may call this."""
@@ -94,14 +109,15 @@ class Runtime:
     @contextmanager
     def load_at_once(self) -> Iterator[Callable[[Progress], None]]:
         """Hold the store open for a load that a request waits for; give what stops that load."""
-        with self._load_ended:
-            self._loads += 1
-        try:
-            yield self._stop_if_closing
-        finally:
+        with self._place():
             with self._load_ended:
-                self._loads -= 1
-                self._load_ended.notify_all()
+                self._loads += 1
+            try:
+                yield self._stop_if_closing
+            finally:
+                with self._load_ended:
+                    self._loads -= 1
+                    self._load_ended.notify_all()
 
     def close(self) -> None:
         """Cancel what runs, wait for it, and close the store."""

@@ -13,7 +13,8 @@ import pytest
 
 from index import Catalog, LoadOptions, Progress, SoftDict, softdict
 from index import catalog as catalog_module
-from index.errors import UnknownDataset, UnknownEntry
+from index.errors import Busy, UnknownDataset, UnknownEntry
+from index.turns import patience
 from tests.service.running import PATIENCE
 
 
@@ -49,14 +50,70 @@ def test_a_change_of_settings_during_the_first_question_holds_up_nobody(
     asking = begun(lambda: catalog["a"].search("x"))
     assert reading.wait(PATIENCE)
     changing = begun(lambda: catalog["a"].configure(temperature=0.1))
-    while catalog["a"]._writing.acquire(blocking=False):  # until the change has begun
-        catalog["a"]._writing.release()
+    with suppress(Busy), patience(0):
+        while True:  # until the change has begun
+            with catalog["a"]._writing:
+                pass
     held_up = not ended(begun(lambda: [catalog["b"].put("y", number) for number in range(20)]))
     go_on.set()
 
     assert not held_up and ended(asking, changing)
     assert catalog["a"].describe().temperature == "0.1"
     catalog.close()
+
+
+class Held:
+    """A load that another thread is in the middle of, until the ``with`` block ends."""
+
+    def __init__(self, load: Callable[[Callable[[Progress], None]], object]) -> None:
+        self._reached, self._go_on = threading.Event(), threading.Event()
+        self._thread = begun(lambda: load(self._stop_here))
+
+    def _stop_here(self, progress: Progress) -> None:
+        if progress.phase == "writing":
+            self._reached.set()
+            assert self._go_on.wait(PATIENCE)
+
+    def __enter__(self) -> None:
+        assert self._reached.wait(PATIENCE)
+
+    def __exit__(self, *_: object) -> None:
+        self._go_on.set()
+        assert ended(self._thread)
+
+
+WRITES: list[Callable[[Catalog, str], object]] = [
+    lambda catalog, name: catalog[name].put("x", 9),
+    lambda catalog, name: catalog[name].pop("x"),
+    lambda catalog, name: catalog[name].clear(),
+    lambda catalog, name: catalog[name].configure(temperature=0.2),
+    lambda catalog, name: catalog[name].load(b"key,value\nx,9\n", LoadOptions(format="csv")),
+    lambda catalog, name: catalog[name].reencode("random:2"),
+    lambda catalog, name: catalog.delete(name),
+    lambda catalog, name: catalog.create("c", encoder="random"),
+]
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_write_waits_no_longer_than_its_patience_and_then_changes_nothing(
+    tmp_path: Path, write: Callable[[Catalog, str], object], name: str
+) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        for each in "ab":
+            catalog.create(each, encoder="random", temperature=0.1).update({"x": 1, "y": 2})
+        before = [dict(catalog[each].items()) for each in "ab"], catalog["b"].describe()
+        load = partial(catalog["a"].load, b"key,value\nz,3\n", LoadOptions(format="csv"))
+
+        with Held(lambda tell: load(progress=tell)):
+            with pytest.raises(Busy, match="another write"), patience(0.01):
+                write(catalog, name)
+            assert catalog["a"].search("z", k=1).matches[0].key != "z"  # reading waits for nobody
+            after = [dict(catalog[each].items()) for each in "ab"], catalog["b"].describe()
+        with patience(PATIENCE):
+            write(catalog, name)  # there is time now
+
+        assert after == before
 
 
 def in_eight_threads(work: Callable[[int], object]) -> list[BaseException]:

@@ -103,7 +103,14 @@ def test_recent_queries_are_remembered():
     assert recorder.batches == [["again"], ["new"]]
 
 
-def test_a_query_overtakes_a_bulk_load():
+ASKED = [
+    lambda worker: worker.encode_query("urgent"),
+    lambda worker: worker.encode(["a few", "keys"]),  # of a small write
+]
+
+
+@pytest.mark.parametrize("ask", ASKED)
+def test_a_query_and_a_small_write_overtake_a_bulk_load(ask):
     recorder = Recorder()
     worker = EncoderWorker(recorder)
     started = threading.Event()
@@ -111,7 +118,7 @@ def test_a_query_overtakes_a_bulk_load():
     bulk.start()
     started.wait(10)
 
-    worker.encode_query("urgent")
+    ask(worker)
 
     behind = len(recorder.batches)
     bulk.join()

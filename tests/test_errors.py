@@ -24,6 +24,7 @@ RAISED = [
     errors.EncoderUnavailable("install it"),
     errors.EncoderMismatch("a", "one", "other"),
     errors.StoreLocked(Path("shop")),
+    errors.Busy(),
     errors.DiskFull(Path("shop"), sure=False),
     errors.ReadOnlyStore("read only"),
     errors.StoreClosed(),

@@ -1,8 +1,8 @@
 """One thread runs the model for all: it batches what arrives together.
 
-Queries go before bulk work. An encoder that works in steps gets bulk work by the thousand
-texts, which fills its steps, and waiting queries are answered between two of them; another
-one gets small batches. So a search waits for one step, or batch, of a running load at most.
+Queries, and the keys of a small write, go before bulk work. An encoder that works in steps gets
+bulk work by the thousand texts, which fills its steps, and what waits is done between two of them;
+another one gets small batches. So a search waits for one step, or batch, of a running load at most.
 A small cache remembers recent queries. The thread ends when there is nothing to do for a while,
 and begins again when there is: a process may have many encoders.
 """
@@ -39,7 +39,7 @@ IDLE = 10.0  # seconds without work after which the thread ends
 
 @dataclass(order=True)
 class _Job:
-    priority: int  # 0 a query, 1 bulk
+    priority: int  # 0 a query or a few texts, 1 bulk
     number: int
     texts: Sequence[str] = field(compare=False)
     kind: Kind = field(compare=False)
@@ -107,15 +107,17 @@ class EncoderWorker:
     ) -> Iterator[tuple[list[int], Rows]]:
         """Encode as bulk work, batch by batch: give the places of its texts and their rows.
 
-        Texts of like length share a batch, so that little of it is padding. The batches come in
-        a mixed order, so that the rate of the first ones says what the rest will take.
+        What fits in one small batch goes ahead, as queries do. Texts of like length share a
+        batch, so that little of it is padding. The batches come in a mixed order, so that the
+        rate of the first ones says what the rest will take.
         """
         stepwise = isinstance(self._encoder, Stepwise)
         most = (STEPPED, STEPPED_CHARACTERS) if stepwise else (BATCH, BATCH_CHARACTERS)
         batches = _alike(texts, *most)
+        few = len(texts) <= BATCH and len(_alike(texts, BATCH, BATCH_CHARACTERS)) == 1
         random.Random(0).shuffle(batches)
         for batch in batches:
-            job = self._submit(1, [texts[place] for place in batch], kind)
+            job = self._submit(0 if few else 1, [texts[place] for place in batch], kind)
             yield batch, job.rows.result()
 
     def encode_query(self, text: str) -> Rows:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
 
 import pytest
 
 from index import SoftDict
 from index.answers import Entry
+from index.errors import Busy
 from index.snapshot import Place, Snapshot
+from index.turns import patience
 from service.runtime import Runtime
 from tests.service.checked import CheckedClient
-from tests.service.conftest import COUNTRIES
+from tests.service.conftest import COUNTRIES, Make
+from tests.service.running import PATIENCE
+
+Result = TypeVar("Result")
 
 
 def test_get_looks_up_exactly(client: CheckedClient) -> None:
@@ -136,9 +145,8 @@ def test_a_put_answers_with_what_it_wrote_whatever_happens_meanwhile(
         new = put(self, key, value)
 
         def delete() -> None:  # by another thread, unless that would have to wait
-            if self._writing.acquire(blocking=False):
+            with suppress(Busy), patience(0):
                 del self[key]
-                self._writing.release()
 
         other = threading.Thread(target=delete)
         other.start()
@@ -204,3 +212,46 @@ def test_a_page_beyond_the_end_is_empty(client: CheckedClient) -> None:
 @pytest.mark.parametrize("after", [-1, 10**12 + 1, 10**20])
 def test_a_page_begins_within_reason(client: CheckedClient, after: int) -> None:
     assert list(client.faults("GET", f"/datasets/paises/entries?after={after}")) == ["after"]
+
+
+def test_writes_that_wait_leave_threads_to_questions_and_end_as_busy(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.runtime.PLACE_WAIT", 0.01)
+    monkeypatch.setattr("service.runtime.TURN_WAIT", 0.01)
+    client = make(threads=4)  # of which two may wait for a turn
+    client.post("/datasets", json={"name": "paises", "entries": COUNTRIES})
+    state = client.application.extensions["softdict"]
+    waiting, go_on = threading.Barrier(3), threading.Event()
+
+    def long_write(_: SoftDict) -> None:
+        waiting.wait(PATIENCE)
+        assert go_on.wait(PATIENCE)
+
+    with state.catalog["paises"]._writing:
+        late = in_thread(lambda: client.put("/datasets/paises/entries/x", json=1))
+    writes = [threading.Thread(target=state.write, args=("paises", long_write)) for _ in "ab"]
+    for write in writes:
+        write.start()
+    waiting.wait(PATIENCE)
+    refused = [
+        client.put("/datasets/paises/entries/x", json=1),
+        client.delete("/datasets/paises"),
+        client.post("/datasets", json={"name": "more", "entries": {"a": 1}}),
+    ]
+    asked = client.get("/search?q=perro&dataset=paises")
+    go_on.set()
+    for write in writes:
+        write.join(PATIENCE)
+
+    for reply in (late, *refused):
+        assert (reply.status_code, reply.get_json()["type"]) == (503, "/problems/busy")
+        assert reply.headers["Retry-After"] == "5"
+    assert asked.status_code == 200 and asked.get_json()["attention"]["keys"] == len(COUNTRIES)
+    assert client.put("/datasets/paises/entries/x", json=1).status_code == 201
+    assert [each["name"] for each in client.get("/datasets").get_json()["datasets"]] == ["paises"]
+
+
+def in_thread(work: Callable[[], Result]) -> Result:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result(PATIENCE)

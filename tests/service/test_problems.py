@@ -56,6 +56,7 @@ ERRORS = [
     (library.EncoderUnavailable("install it"), 503, "install it"),
     (library.EncoderMismatch("d", "a", "b"), 409, "reencode d"),
     (library.StoreLocked(Path("var")), 503, "open for writing"),
+    (library.Busy(), 503, "another write goes on"),
     (library.DiskFull(Path("var")), 507, "var is full"),
     (library.ReadOnlyStore("read only"), 403, "read only"),
     (library.StoreClosed(), 503, "was closed"),
