@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index import generation
-from index.errors import DiskFull, StoreCorrupt
+from index.errors import Busy, DiskFull, StoreCorrupt
 from index.snapshot import BLOCK, Place, Snapshot
 from index.store import Record, Store, StoredEntry
+from index.turns import patience
 from index.vectors import VectorBlock
 
 
@@ -26,13 +27,13 @@ def read_entries(store: Store, record: Record, *, half: bool) -> Snapshot:
     if kept is None or (kept[1].rounding and not half):
         if home is not None and not store.read_only:
             generation.drop(home, record.id)  # it could seem to fit later on
-            # It is only tidying: the entries can be read without it.
-            with suppress(DiskFull, StoreCorrupt):
+            # It is only tidying: the entries can be read without it, and while others write.
+            with suppress(Busy, DiskFull, StoreCorrupt), patience(0):
                 store.forget_deletions(record.id, until=record.version)
         return read_all(store, record)
     version, snapshot = kept
     changed = list(_stored(store, record, since=version))
-    gone = store.deletions(record.id, since=version)
+    gone = store.reader.deletions(record.id, since=version)
     rows = _rows_of([*(entry.id for entry in changed), *gone], snapshot.ids)
     snapshot = snapshot.with_values(
         {Place(0, rows[entry.id]): entry.values for entry in changed if entry.id in rows}
@@ -48,7 +49,7 @@ def read_all(store: Store, record: Record) -> Snapshot:
 
 def _stored(store: Store, record: Record, *, since: int) -> Iterator[StoredEntry]:
     """Read the entries that changed after a version, in order."""
-    return itertools.chain.from_iterable(store.entries(record.id, since=since))
+    return itertools.chain.from_iterable(store.reader.entries(record.id, since=since))
 
 
 def _rows_of(wanted: Sequence[int], ids: NDArray[np.int64]) -> dict[int, int]:

@@ -732,8 +732,9 @@ class SoftDict(MutableMapping[str, Any]):
         """Read the entries, and the settings with them where another process may write."""
         if not self._store.read_only:
             read = Moment(self._first, self._read_entries(self._first))
-            if not self._store.holds(self._first.id):
-                raise UnknownDataset(self.name, [record.name for record in self._store.records()])
+            store = self._store.reader
+            if not store.holds(self._first.id):
+                raise UnknownDataset(self.name, [record.name for record in store.records()])
             return read  # it is still there now, so nothing was deleted while it was read
         with self._store.reading() as store:
             records = {record.name: record for record in store.records()}

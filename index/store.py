@@ -167,6 +167,8 @@ class Store:
             self._file_lock = _hold(home)
         try:
             self._connection = self._connect()
+            # Where what is committed can be read without waiting for a write that goes on.
+            self.reader = self if home is None or read_only else Store(home, read_only=True)
         except BaseException:
             self._release()
             raise
@@ -190,6 +192,8 @@ class Store:
         """Close the database and let another process write."""
         with self._lock:
             self._closed = True
+            if self.reader is not self:
+                self.reader.close()
             self._connection.close()
             self._release()
 

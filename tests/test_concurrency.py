@@ -116,6 +116,21 @@ def test_a_write_waits_no_longer_than_its_patience_and_then_changes_nothing(
         assert after == before
 
 
+def test_entries_that_nobody_has_read_yet_are_read_while_a_load_is_written(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        for each in "ab":
+            catalog.create(each, encoder="random").update({"x": 1, "y": 2})
+    with Catalog.open(tmp_path) as catalog:
+        load = partial(catalog["a"].load, b"key,value\nz,3\n", LoadOptions(format="csv"))
+        found: list[object] = []
+        with Held(lambda tell: load(progress=tell)):
+            asking = begun(lambda: found.append(dict(catalog["b"].items())))
+            listing = begun(lambda: found.append(len(catalog.descriptions())))
+            assert ended(asking, listing)
+
+        assert {"x": 1, "y": 2} in found and 2 in found
+
+
 def in_eight_threads(work: Callable[[int], object]) -> list[BaseException]:
     """Do work in threads that begin at once, and give what they raised."""
     together, raised = threading.Barrier(8), []
