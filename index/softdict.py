@@ -458,13 +458,12 @@ class SoftDict(MutableMapping[str, Any]):
         InvalidKey, InvalidRequest, WrongValue
             If the key, a column's name or a value will not do.
         """
-        return self._put({key: value}) == 1
+        return self._put({key: value})[0] == 1
 
     def put_entry(self, key: str, value: object) -> tuple[Entry, bool]:
         """Put as ``put`` does, and give the entry as it is then, and whether the key is new."""
-        with self._writing:
-            new = self.put(key, value)
-            return self.entry(key), new
+        new, after = self._put({key: value})
+        return after.entry(self._find(after, key)), new == 1
 
     def update(self, entries: Any = (), /, **named: object) -> None:
         """Set many keys in one transaction: all of them or none."""
@@ -497,16 +496,18 @@ class SoftDict(MutableMapping[str, Any]):
             progress=progress,
             expected=self.columns,
         ) as table:
+            into = _ready(self._snapshot, lambda: table.columns)
             if dry_run:
-                for _ in table_rows(table, self._ready_for(lambda: table.columns)):
+                for _ in table_rows(table, into):
                     pass  # it is the casting that finds faults
                 return load_report(self.name, table)
-            with self._writing:
-                self._basis = self.version
-                snapshot = self._ready_for(lambda: table.columns)
-                self._check_fits(snapshot, table)
-                rows = table_rows(table, snapshot)
-                changes = self._write(snapshot, rows, total=table.entries, progress=progress)
+            self._check_fits(table)
+            changes, _ = self._take_in(
+                lambda: table.columns,
+                lambda into: table_rows(table, into),
+                total=table.entries,
+                progress=progress,
+            )
             return load_report(self.name, table, changes)
 
     def export(self, format: str) -> Iterator[bytes]:
@@ -792,27 +793,60 @@ class SoftDict(MutableMapping[str, Any]):
 
     # Writing, inside: one path for put, update and load
 
-    def _put(self, given: Mapping[str, object]) -> int:
+    def _put(self, given: Mapping[str, object]) -> tuple[int, Snapshot]:
+        """Put values by key; give how many keys are new, and the entries as they are then."""
         given = {check_key(key, LONGEST_KEY): value for key, value in given.items()}
         if not given:
-            return 0
-        with self._writing:
-            self._basis = self.version
-            snapshot = self._ready_for(
-                lambda: infer_columns(by_column(value) for value in given.values())
-            )
-            rows = [(key, cast_row(value, snapshot, key)) for key, value in given.items()]
-            return self._write(snapshot, rows, total=len(rows)).added
+            return 0, self._snapshot
+        changes, after = self._take_in(
+            lambda: infer_columns(by_column(value) for value in given.values()),
+            lambda into: [(key, cast_row(value, into, key)) for key, value in given.items()],
+            total=len(given),
+        )
+        return changes.added, after
 
-    def _ready_for(self, columns: Callable[[], Sequence[Column]]) -> Snapshot:
-        """Give the snapshot to write to: the first entries of all bring the columns."""
-        if self.columns or len(self):
-            return self._snapshot
-        found = columns()
-        check_columns(found)
-        return Snapshot.empty(found)
+    def _take_in(
+        self,
+        columns: Callable[[], Sequence[Column]],
+        rows: Callable[[Snapshot], Iterable[Row]],
+        *,
+        total: int,
+        progress: Report | None = None,
+    ) -> tuple[Changes, Snapshot]:
+        """Put rows of distinct keys, all or none; give what changed, and the entries after it.
 
-    def _check_fits(self, snapshot: Snapshot, table: Table) -> None:
+        New keys are encoded while others write. If they did, each row is looked at once more, and
+        what was encoded serves. ``columns`` are those of the first entries of all; ``rows`` are
+        for the columns and the attributes that a snapshot has.
+        """
+        with Embedding(self._store) as embedding:
+
+            def prepared(snapshot: Snapshot, earlier: Changes | None = None) -> Changes:
+                return prepare(
+                    snapshot,
+                    rows(snapshot),
+                    lambda: self.encoder,
+                    embedding=embedding,
+                    total=total,
+                    progress=progress,
+                    earlier=earlier,
+                )
+
+            seen, spec = self._snapshot, self._record.encoder
+            ready = _ready(seen, columns)
+            changes = prepared(ready)
+            with self._writing:
+                self._basis = self.version
+                if self._snapshot is not seen:
+                    ready = _ready(self._snapshot, columns)
+                    changes = prepared(ready, changes if self._record.encoder == spec else None)
+                self.apply(ready, changes, progress=progress)
+                after = self._snapshot
+            embedding.done()
+        return changes, after
+
+    def _check_fits(self, table: Table) -> None:
+        snapshot = self._snapshot
         dimension = self._record.dimension or self.encoder.dimension
         size = (dimension, table.columns, table.text_bytes)
         try:
@@ -822,28 +856,6 @@ class SoftDict(MutableMapping[str, Any]):
             if new is None or new == table.entries:
                 raise
             check_fits(new, *size)
-
-    def _write(
-        self,
-        snapshot: Snapshot,
-        rows: Iterable[Row],
-        *,
-        total: int,
-        progress: Report | None = None,
-    ) -> Changes:
-        """Put rows of distinct keys, all or none, and return what changed."""
-        with Embedding(self._store) as embedding:
-            changes = prepare(
-                snapshot,
-                rows,
-                lambda: self.encoder,
-                embedding=embedding,
-                total=total,
-                progress=progress,
-            )
-            self.apply(snapshot, changes, progress=progress)
-            embedding.done()
-        return changes
 
     def apply(
         self, snapshot: Snapshot, changes: Changes, *, progress: Report | None = None
@@ -901,6 +913,15 @@ class SoftDict(MutableMapping[str, Any]):
     def _publish(self, record: Record, snapshot: Snapshot) -> None:
         self._loaded = Moment(record, snapshot)
         self._consider(self._loaded)
+
+
+def _ready(snapshot: Snapshot, columns: Callable[[], Sequence[Column]]) -> Snapshot:
+    """Give the snapshot to write to: the first entries of all bring the columns."""
+    if snapshot.columns or len(snapshot):
+        return snapshot
+    found = columns()
+    check_columns(found)
+    return Snapshot.empty(found)
 
 
 def _inside_another() -> RuntimeError:

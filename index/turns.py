@@ -1,7 +1,7 @@
 """Writers take turns, and whoever cannot wait for one says so.
 
-A load has its dataset's turn for as long as it encodes, minutes or hours. Whoever calls the
-library waits for that; a service, whose threads are few, does not:
+A large load is written in one transaction of a minute or two. Whoever calls the library waits for
+that; a service, whose threads are few, does not:
 
     with patience(10):          # seconds, for all the turns that are waited for inside
         d["méxico"] = 7         # Busy if another write takes longer; then nothing was changed

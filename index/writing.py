@@ -10,6 +10,8 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from index.answers import LoadReport, Value
 from index.embedding import Embedding
 from index.encoders import EncoderWorker
@@ -96,13 +98,17 @@ def prepare(
     embedding: Embedding,
     total: int,
     progress: Report | None = None,
+    earlier: Changes | None = None,
 ) -> Changes:
     """Sort rows of distinct keys into new entries and updates, and encode the new keys.
 
     Only a block's worth of rows is held as Python objects at a time. ``encoder`` is
-    called if there is something to encode: an update of values needs no model.
+    called if there is something to encode: an update of values needs no model. ``earlier``
+    is what was made of the same rows for another snapshot, and is used up: its vectors serve.
     """
     changes = Changes()
+    made = [] if earlier is None else earlier.fresh
+    made.reverse()
     pending = iter(rows)
     pace = Pace(progress, total)
     while batch := list(itertools.islice(pending, BLOCK)):
@@ -114,11 +120,36 @@ def prepare(
             elif values != snapshot.values(place):
                 changes.updates[place] = values
         pace.skip(len(batch) - len(new))
+        keys = [key for key, _ in batch]
+        before = made.pop() if made and made[-1].keys[0] in keys else None
         if new:
-            vectors = VectorBlock(embedding.encode([key for key, _ in new], encoder(), pace))
+            vectors = _vectors([key for key, _ in new], before, encoder, embedding, pace)
             changes.fresh.append(_block(snapshot, new, vectors))
     changes.embedded, changes.reused = embedding.embedded, embedding.reused
     return changes
+
+
+def _vectors(
+    keys: Sequence[str],
+    before: Block | None,
+    encoder: Callable[[], EncoderWorker],
+    embedding: Embedding,
+    pace: Pace,
+) -> VectorBlock:
+    """Encode keys, but for those that a block has which was made before."""
+    if before is None:
+        return VectorBlock(embedding.encode(keys, encoder(), pace))
+    if before.keys == tuple(keys):
+        pace.skip(len(keys))
+        return before.vectors
+    rows = np.empty((len(keys), before.vectors.shape[1]), np.float32)
+    known = np.array([key in before.rows for key in keys])
+    places = [before.rows[key] for key in keys if key in before.rows]
+    rows[known] = before.vectors[np.array(places, np.int64)]
+    pace.skip(len(places))
+    if others := [key for key in keys if key not in before.rows]:
+        rows[~known] = embedding.encode(others, encoder(), pace)
+    return VectorBlock(rows)
 
 
 def _block(snapshot: Snapshot, rows: Sequence[Row], vectors: VectorBlock) -> Block:

@@ -177,6 +177,22 @@ def test_a_default_that_many_threads_set_is_that_of_one_of_them() -> None:
     assert {key: {d[key]} for key in given} == given
 
 
+def test_a_key_that_many_threads_put_is_new_to_one_of_them_and_every_put_is_kept() -> None:
+    d = SoftDict({"a": 0}, encoder="random")
+    new: list[str] = []
+
+    def put(mine: int) -> None:
+        for number in range(20):
+            d.put(f"{mine} {number}", number)
+            if d.put(str(number), mine):
+                new.append(str(number))
+
+    assert in_eight_threads(put) == []
+    assert sorted(new, key=int) == [str(number) for number in range(20)]
+    assert {f"{mine} {number}" for mine in range(8) for number in range(20)} <= set(d)
+    assert len(d) == 1 + 20 + 160 and all(finds_itself(d, key) for key in d)
+
+
 def test_items_and_values_are_those_of_one_moment_whatever_is_written_meanwhile() -> None:
     d = SoftDict({"a": 1, "b": 2, "c": 3}, encoder="random")
     items, values = iter(d.items()), iter(d.values())
@@ -192,30 +208,71 @@ def test_items_and_values_are_those_of_one_moment_whatever_is_written_meanwhile(
     assert (len(d.items()), d.items() & {("a", 10)}) == (3, {("a", 10)})
 
 
-@pytest.mark.parametrize("phase", ["encoding", "writing"])
 @pytest.mark.parametrize(
     "meddle", [lambda d: d.put("z", 1), lambda d: d.pop("a"), lambda d: d.clear()]
 )
-def test_a_write_from_inside_a_write_of_the_same_dictionary_fails_it_and_nothing_is_lost(
-    tmp_path: Path, phase: str, meddle: Callable[[SoftDict], object]
+def test_a_write_from_inside_a_transaction_of_the_same_dictionary_fails_it_and_nothing_is_lost(
+    tmp_path: Path, meddle: Callable[[SoftDict], object]
 ) -> None:
-    done = []
-
-    def meddling(progress: Progress) -> None:
-        if progress.phase == phase and not done:
-            done.append(phase)
-            meddle(d)
-
     with SoftDict.open(tmp_path, encoder="random") as d:
         d.update({"a": 1, "b": 2})
         with pytest.raises(RuntimeError, match="inside another write of it"):
-            d.load(b"key,value\nc,3\n", CSV, progress=meddling)
+            d.load(b"key,value\nc,3\n", CSV, progress=once("writing", lambda: meddle(d)))
         shown = dict(d)
     with SoftDict.open(tmp_path) as d:
-        assert dict(d) == shown
-        assert "c" not in d and done == [phase]
+        assert dict(d) == shown == {"a": 1, "b": 2}
         d.update({"a": 5, "c": 6, "z": 7})
         assert (d["a"], d["c"], d["z"]) == (5, 6, 7)
+
+
+def once(phase: str, work: Callable[[], object]) -> Callable[[Progress], None]:
+    """Do work in a load's first report from a phase."""
+    left = [work]
+
+    def tell(progress: Progress) -> None:
+        if progress.phase == phase and left:
+            left.pop()()
+
+    return tell
+
+
+def more(d: SoftDict) -> None:
+    d.load(b"key,value\nb,30\ne,30\nf,30\n", CSV)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "then", "encoded"),  # at most: what others wrote need not be
+    [
+        (lambda d: None, {"a": 1, "b": 2, "c": 3, "d": 3, "e": 3}, 3),
+        (lambda d: d.put("z", 1), {"a": 1, "b": 2, "c": 3, "d": 3, "e": 3, "z": 1}, 3),
+        (lambda d: d.put("d", 1), {"a": 1, "b": 2, "c": 3, "d": 3, "e": 3}, 3),
+        (lambda d: d.pop("b"), {"a": 1, "b": 2, "c": 3, "d": 3, "e": 3}, 4),
+        (lambda d: d.clear(), {"b": 2, "c": 3, "d": 3, "e": 3}, 4),
+        (lambda d: d.reencode("random:2"), {"a": 1, "b": 2, "c": 3, "d": 3, "e": 3}, 6),
+        (more, {"a": 1, "b": 2, "c": 3, "d": 3, "e": 3, "f": 30}, 3),
+    ],
+)
+@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize("block", [2, 65_536])
+def test_others_write_to_a_dictionary_while_a_load_of_it_encodes(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    meanwhile: Callable[[SoftDict], object],
+    then: dict[str, int],
+    encoded: int,
+    durable: bool,
+    block: int,
+) -> None:
+    monkeypatch.setattr("index.writing.BLOCK", block)
+    d = SoftDict.open(tmp_path, encoder="random:1") if durable else SoftDict(encoder="random:1")
+    with d:
+        d.update({"a": 1, "b": 20})
+        write = once("encoding", lambda: ended(begun(lambda: meanwhile(d))))
+        report = d.load(b"key,value\nb,2\nc,3\nd,3\ne,3\n", CSV, progress=write)
+
+        assert dict(d) == then
+        assert report.loaded == 4 and report.embedded <= encoded
+        assert all(finds_itself(d, key) for key in then)
 
 
 CSV = LoadOptions(format="csv")

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from operator import delitem
 from typing import TypeVar
 
 import pytest
 
 from index import SoftDict
 from index.answers import Entry
-from index.errors import Busy
 from index.snapshot import Place, Snapshot
-from index.turns import patience
 from service.runtime import Runtime
 from tests.service.checked import CheckedClient
 from tests.service.conftest import COUNTRIES, Make
@@ -139,25 +137,20 @@ def test_a_write_goes_to_the_dataset_that_takes_the_place_of_another_meanwhile(
 def test_a_put_answers_with_what_it_wrote_whatever_happens_meanwhile(
     client: CheckedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = SoftDict.put
+    put = SoftDict._put
 
-    def then_deleted(self: SoftDict, key: str, value: object) -> bool:
-        new = put(self, key, value)
+    def then_deleted(self: SoftDict, given: Mapping[str, object]) -> object:
+        done = put(self, given)
+        for key in given:
+            in_thread(lambda key=key: delitem(self, key))  # type: ignore[misc]
+        return done
 
-        def delete() -> None:  # by another thread, unless that would have to wait
-            with suppress(Busy), patience(0):
-                del self[key]
-
-        other = threading.Thread(target=delete)
-        other.start()
-        other.join()
-        return new
-
-    monkeypatch.setattr(SoftDict, "put", then_deleted)
+    monkeypatch.setattr(SoftDict, "_put", then_deleted)
     reply = client.put("/datasets/paises/entries/chile", json=6)
 
     assert reply.status_code == 201, reply.text
     assert reply.get_json()["values"] == {"value": 6}
+    assert client.get("/datasets/paises/entries/chile").status_code == 404
 
 
 def test_entries_come_in_pages_and_in_order(client: CheckedClient) -> None:
