@@ -59,6 +59,15 @@ where_option = click.option(
 k_option = click.option("-k", default=10, show_default=True, help="Matches to show.")
 
 
+class _Folder(click.Path):
+    """A folder: pathlib takes no name at all for the one that one stands in."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value == "":
+            self.fail("write a folder", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def _flag(name: str) -> Callable[[Any], Any]:
     """Make a command line flag of a setting."""
     field = Settings.model_fields[name]
@@ -66,7 +75,7 @@ def _flag(name: str) -> Callable[[Any], Any]:
     return click.option(
         f"--{name.replace('_', '-')}",
         name,
-        type=click.Path(path_type=Path) if isinstance(default, Path) else None,
+        type=_Folder(path_type=Path) if isinstance(default, Path) else None,
         default=None,
         metavar=type(default).__name__.upper() if isinstance(default, int) else "TEXT",
         help=f"{field.description}  [{variable(name)}={default}]",
@@ -526,10 +535,10 @@ def _column(given: str) -> tuple[str, str]:
 
 def _weight(given: str) -> tuple[str, float]:
     key, equals, weight = given.rpartition("=")
-    try:
-        return (key, float(weight)) if equals else (given, float("nan"))
-    except ValueError:
-        raise click.UsageError(f"--weight {given}: write KEY=WEIGHT, as in perro=0.1") from None
+    with suppress(ValueError):
+        if equals:
+            return key, float(weight)
+    raise click.UsageError(f"--weight {given}: write KEY=WEIGHT, as in perro=0.1")
 
 
 def _is_stdout(output: Path) -> bool:

@@ -428,10 +428,12 @@ def test_an_empty_store_is_a_refusal(run: Run) -> None:
         ("search",),
         ("search", "a", "--mode", "hard"),
         ("compare", "a", "--weight", "perro=much"),
+        ("compare", "a", "--weight", "perro"),
         ("compare", "a", "--weight", "perro=1", "--weight", "perro=2"),
         ("load", __file__, "--name", "a", "--column", "a=text", "--column", "a=number"),
         ("configure", "paises"),
         ("settings", "--port", "-5"),
+        ("datasets", "--home", ""),  # which pathlib takes for the folder one stands in
         ("fly",),
         ("search", "caf\udce9", "--json"),  # a byte that is not UTF-8, as Python passes it on
         ("search", "a", "--where", "tag = \udce9"),
