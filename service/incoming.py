@@ -487,10 +487,16 @@ class LoadQuery(In):
         return tuple(dict.fromkeys([*(self.attributes or []), *marked]))
 
 
+def _entries(value: object) -> object:
+    if not isinstance(value, dict | list):
+        raise ValueError("write a JSON object or a list")
+    return value
+
+
 class DatasetBody(LoadQuery):
     """A table inside a JSON document, beside its options."""
 
     name: Name
-    entries: dict[str, Any] | list[Any] = Field(
+    entries: Annotated[dict[str, Any] | list[Any], BeforeValidator(_entries)] = Field(
         description="{key: value or {column: value}}, a list of objects, or of [key, value] pairs"
     )

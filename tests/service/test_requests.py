@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -106,6 +107,25 @@ def test_a_weight_is_a_number_of_zero_or_more(client: CheckedClient, weight: obj
     body = {"q": "a", "weights": {"perro": weight}}
 
     assert list(client.faults("POST", "/compare", json=body)) == ["weights.perro"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "fault"),
+    [
+        ("/compare", {"weights": [1]}, {"weights": "write a JSON object"}),
+        ("/compare", {"weights": {"a": -1}}, {"weights.a": "write 0 or more"}),
+        ("/datasets", {"entries": 5}, {"entries": "write a JSON object or a list"}),
+        ("/datasets", {"columns": 5}, {"columns": "write a JSON object"}),
+        ("/datasets", {"attributes": 5}, {"attributes": "write a list"}),
+        ("/datasets", {"delimiter": "::"}, {"delimiter": "write 1 character at most"}),
+    ],
+)
+def test_a_fault_of_a_body_is_said_in_the_words_of_json(
+    client: CheckedClient, path: str, body: dict[str, Any], fault: dict[str, str]
+) -> None:
+    asked = {"q": "a"} if path == "/compare" else {"name": "new", "entries": {"a": 1}}
+
+    assert client.faults("POST", path, json=asked | body) == fault
 
 
 def test_limits_are_settings_and_named(make: Make) -> None:
