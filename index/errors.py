@@ -171,7 +171,7 @@ class Busy(SoftDictError):
 class DiskFull(SoftDictError):
     """The disk takes no more. Nothing of the change was kept.
 
-    Where the system is not ``sure`` that it is full, it may be a quota, a limit on the size of a
+    Where the message does not say that it is full, it may be a quota, a limit on the size of a
     file, or a disk that fails.
     """
 
