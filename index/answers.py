@@ -179,7 +179,7 @@ class Description:
     encoder: str
     dimension: int
     temperature: str  # the setting: auto, sqrt_d, a number or effective_keys:N
-    temperature_in_use: float | None  # None where it is solved for each query
+    temperature_in_use: float | None  # None: solved for each query, or the encoder's
     temperature_source: str
     tolerance: float | None  # the setting; None: the default
     tolerance_in_use: float

@@ -34,14 +34,12 @@ def datasets() -> DatasetsOut:
 @routes.post(
     "/datasets",
     responses={200: LoadOut, 201: LoadOut, 202: JobOut, **said(409, 413, 415, 503, 507)},
+    description="A small table is answered when it is loaded; a larger one with a job, whose "
+    "progress stands at /jobs/{id}. A dry run says what would be loaded, and writes nothing.",
     openapi_extensions={"requestBody": BODY},
 )
 def create(query: LoadQuery) -> tuple[LoadOut | JobOut, int, dict[str, str]]:
-    """Load a table: as a form's file, as a raw body, or in a JSON document with its options.
-
-    A small table is answered when it is loaded; a larger one with a job, whose progress stands
-    at /jobs/{id}. A dry run says what would be loaded, and writes nothing.
-    """
+    """Load a table: as a form's file, as a raw body, or in a JSON document with its options."""
     state = runtime()
     outcome = load(received(query, state.settings.max_upload), state)
     return _job(outcome) if isinstance(outcome, Job) else _loaded(outcome)

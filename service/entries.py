@@ -29,7 +29,11 @@ def get(path: EntryPath) -> EntryOut:
     return EntryOut.of(runtime().dataset(path.name).entry(path.key))
 
 
-@routes.put(ENTRY, responses={200: EntryOut, 201: EntryOut, **said(404, 409, 413, 415, 503, 507)})
+@routes.put(
+    ENTRY,
+    responses={200: EntryOut, 201: EntryOut, **said(404, 409, 413, 415, 503, 507)},
+    description="A column that is left out has no value then; an attribute stays as it was.",
+)
 def put(path: EntryPath, body: EntryBody) -> tuple[EntryOut, int]:
     """Set the values of a key, new or not."""
     entry, new = runtime().write(path.name, lambda found: found.put_entry(path.key, body.values))

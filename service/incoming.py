@@ -145,7 +145,13 @@ K = Annotated[
 TemperatureText = Annotated[
     float | str,
     BeforeValidator(_temperature),
-    Field(description="a number in units of cosine, auto, sqrt_d, or effective_keys:N"),
+]
+Temperature = Annotated[
+    TemperatureText | None,
+    Field(
+        description="a number in units of cosine (from 0.001 to 1000), auto, sqrt_d, or "
+        "effective_keys:N; the dataset's own setting if left out"
+    ),
 ]
 Tolerance = Annotated[
     Annotated[float, Field(ge=0, lt=1)] | None,
@@ -175,17 +181,21 @@ StandingPrecision = Annotated[
 AsOf = Annotated[
     int | str | None,
     BeforeValidator(_as_of),
-    Field(description="only the first N entries (3), or those there by a time (2026-01-31)"),
+    Field(
+        description="only the first N entries (3), or those there by a time (2026-01-31, the whole "
+        "day; 2026-01-31T12:00:00Z), in UTC if it names no zone"
+    ),
 ]
 
 WHERE = (
     'only entries of which this holds, as price >= 5 and country = "ES", '
     'or as JSON: {"price": {"gte": 5}, "country": "ES"}'
 )
+TEXT = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 WhereText = Annotated[
     Any,
     BeforeValidator(_where),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]}),
+    WithJsonSchema(TEXT),
     Field(default=None, description=WHERE),
 ]
 Where = Annotated[
@@ -218,7 +228,7 @@ class EntryPath(In):
 class JobPath(In):
     """A job by id."""
 
-    id: str
+    id: str = Field(description="id of a job")
 
 
 class CompareQuery(In):
@@ -227,7 +237,7 @@ class CompareQuery(In):
     q: Query
     dataset: DatasetName = None
     k: K = 10
-    temperature: TemperatureText | None = None
+    temperature: Temperature = None
     tolerance: Tolerance = None
     as_of: AsOf = None
     where: WhereText = None
@@ -264,7 +274,9 @@ class CompareBody(CompareQuery):
     where: Where = None
 
     weights: dict[str, Annotated[float, Field(ge=0)]] | None = Field(
-        default=None, description="weight of each key, by hand; they are normalised to sum to 1"
+        default=None,
+        description="weight of each key, by hand; they are normalised to sum to 1, "
+        "and where and as_of leave them alone",
     )
 
 
@@ -338,7 +350,7 @@ class ExportQuery(In):
 class ProblemTypePath(In):
     """A type of problem."""
 
-    slug: str
+    slug: str = Field(description="last part of a problem's type, such as bad-rows")
 
 
 def _from_json_text(value: object) -> object:
@@ -405,40 +417,24 @@ def _column(value: object) -> ColumnIn:
     )
 
 
-COLUMN = {
-    "anyOf": [
-        {"type": "string", "enum": list(TYPES)},
-        {
-            "type": "object",
-            "properties": {
-                "type": {"type": "string", "enum": list(TYPES)},
-                "attribute": {"type": "boolean"},
-            },
-            "additionalProperties": False,
-        },
-    ]
-}
-
-
 class LoadQuery(In):
     """How to read a table, and under which name; a form's fields mean the same."""
 
     name: Name | None = Field(default=None, description="name of the dataset; required")
     key: str | None = Field(default=None, min_length=1, description="column that holds the keys")
     columns: Annotated[
-        dict[str, Annotated[Any, AfterValidator(_column), WithJsonSchema(COLUMN)]] | None,
+        dict[str, Annotated[Any, AfterValidator(_column)]] | None,
         BeforeValidator(_from_json_text),
+        WithJsonSchema(TEXT),
     ] = Field(
         default=None,
-        description="types of columns, where not inferred, and which are attributes: "
+        description="types of columns, where not inferred, and which are attributes, as JSON: "
         '{"price": "number", "country": {"type": "category", "attribute": true}}',
     )
     attributes: Annotated[
         list[Annotated[str, Field(min_length=1)]] | None,
         BeforeValidator(_names),
-        WithJsonSchema(
-            {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]}
-        ),
+        WithJsonSchema(TEXT),
     ] = Field(
         default=None,
         description="columns to filter by with where, never blended: names separated by commas, "

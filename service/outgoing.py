@@ -236,7 +236,9 @@ class DatasetOut(Out):
     encoder: str
     dimension: int
     temperature: str = Field(description="the setting")
-    temperature_in_use: float | None = Field(description="null where it is solved for each query")
+    temperature_in_use: float | None = Field(
+        description="null where each query has its own, and where it is that of the encoder"
+    )
     temperature_source: str
     tolerance: float | None = Field(description="the setting; null is the default one")
     tolerance_in_use: float

@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from tests.service.checked import CheckedClient, _braces
+from tests.service.checked import ANYWHERE, CheckedClient, _braces
 
 # Pages for people, and their files.
 PAGES = {
@@ -58,6 +58,23 @@ def test_every_operation_says_what_it_does_and_has_a_name(document: dict[str, An
     assert all(each["summary"].endswith(".") for each in operations)
     names = [each["operationId"] for each in operations]
     assert len(set(names)) == len(names)
+
+
+def test_every_parameter_is_told_and_is_sent_as_one_text(document: dict[str, Any]) -> None:
+    """An address holds an object or a list as one text: parted, it would be other parameters."""
+    for path, item in document["paths"].items():
+        for operation in item.values():
+            for parameter in operation.get("parameters", []):
+                kinds = re.findall(r'"type": "(\w+)"', json.dumps(parameter["schema"]))
+                assert not {"object", "array"} & set(kinds), (path, parameter["name"])
+                assert parameter.get("description"), (path, parameter["name"])
+
+
+def test_the_description_says_what_any_route_may_answer_with(document: dict[str, Any]) -> None:
+    told = re.findall(r"\b[45]\d\d\b", document["info"]["description"])
+
+    assert {int(status) for status in told} == ANYWHERE
+    assert "<br" not in json.dumps(document)
 
 
 def test_problems_are_described_as_problems(document: dict[str, Any]) -> None:
