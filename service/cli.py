@@ -174,22 +174,34 @@ def serve(**flags: Any) -> None:
     metavar="NAME",
     help="A column to filter by with --where, never blended.",
 )
-@click.option("--format", type=click.Choice(["csv", "tsv", "json", "jsonl", "parquet"]))
+@click.option(
+    "--format",
+    type=click.Choice(["csv", "tsv", "json", "jsonl", "parquet"]),
+    help="Of the file, where its name does not say.",
+)
 @click.option("--delimiter", help="Of CSV.")
 @click.option("--header/--no-header", default=None, help="Whether the first line names columns.")
 @click.option("--encoding", help="Of text, such as utf-8 or latin-1.")
-@click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True)
+@click.option(
+    "--on-error",
+    type=click.Choice(["stop", "skip"]),
+    default="stop",
+    show_default=True,
+    help="What a row does that cannot be read: stop the load, or be left out.",
+)
 @click.option(
     "--duplicates",
     type=click.Choice(["error", "first", "last", "mean"]),
     default="error",
     show_default=True,
+    help="Which values a key has that stands twice; error stops the load.",
 )
 @click.option(
     "--if-exists",
     type=click.Choice(["error", "replace", "append"]),
     default="error",
     show_default=True,
+    help="What to do where the dataset is there already.",
 )
 @temperature_option
 @tolerance_option
@@ -245,7 +257,13 @@ def load(
 @k_option
 @temperature_option
 @tolerance_option
-@click.option("--mode", type=click.Choice(["soft", "exact"]), default="soft", show_default=True)
+@click.option(
+    "--mode",
+    type=click.Choice(["soft", "exact"]),
+    default="soft",
+    show_default=True,
+    help="soft attends to every key; exact answers as a plain dictionary would.",
+)
 @as_of_option
 @where_option
 @click.option("--explain", is_flag=True, help="Add every step, with its numbers (with --json).")
@@ -325,7 +343,11 @@ def datasets(home: Path | None, as_json: bool) -> None:
 @main.command()
 @click.argument("name")
 @click.option(
-    "--format", type=click.Choice(["csv", "jsonl", "parquet"]), default="csv", show_default=True
+    "--format",
+    type=click.Choice(["csv", "jsonl", "parquet"]),
+    default="csv",
+    show_default=True,
+    help="Of the file.",
 )
 @click.option(
     "--output",

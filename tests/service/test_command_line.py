@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -553,6 +554,13 @@ def test_every_command_has_help(run: Run, command: str) -> None:
     assert helped.returncode == 0
     assert helped.stdout.startswith(f"Usage: python -m service {command}")
     assert command == "serve" or "--json" in helped.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_explained(command: str) -> None:
+    options = [each for each in main.commands[command].params if isinstance(each, click.Option)]
+
+    assert options and [each.opts[0] for each in options if not each.help] == []
 
 
 def test_help_and_settings_import_nothing_heavy() -> None:
