@@ -132,6 +132,7 @@ def _listening(app: Flask, settings: Settings, sockets: dict[Any, Any]) -> Any:
             max_request_header_size=12 * (settings.max_key + settings.max_query) + 2**16,
             max_request_body_size=settings.max_upload + FORM_OVERHEAD + 1,
             channel_timeout=settings.idle_timeout,
+            cleanup_interval=min(30, settings.idle_timeout),  # seconds between looks for idle ones
             # Where files run out, waitress writes a line of the log each time it turns round. A
             # request may have a file beside its socket.
             connection_limit=min(1000, files_at_a_time() // 2),

@@ -437,3 +437,16 @@ def ask_every_route(service: Service) -> None:
     failed = {each: reply.text for each, reply in asked.items() if reply.status >= 500}
     assert failed == {}
     assert [page.status for page in pages] == [200] * 4
+
+
+def test_an_idle_connection_is_closed_when_its_time_is_up(tmp_path: Path) -> None:
+    limits = {"SOFTDICT_BUNDLED": "0", "SOFTDICT_ENCODER": "random", "SOFTDICT_IDLE_TIMEOUT": "1"}
+    patience = 20  # seconds, fewer than the 30 after which waitress would look by itself
+    with (
+        Service(tmp_path / "store", **limits) as service,
+        socket.create_connection(service.address, patience) as idle,
+    ):
+        idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        received = b"".join(iter(lambda: idle.recv(2**16), b""))  # until the service closes it
+
+    assert received.startswith(b"HTTP/1.1 200")
