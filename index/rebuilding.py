@@ -30,6 +30,7 @@ from index.vectors import Held, Rows, VectorBlock, halved, held_type, one_thread
 UNSKETCHED = 1 / 24  # of the rows may be new since the sketch: each costs as much as a scan
 GONE = 1 / 4  # of the sketched rows may be deleted
 
+FAILED = "a sketch could not be made, and every key is scanned until it can"
 Go = Callable[[], bool]  # whether to go on
 
 log = logging.getLogger("softdict")
@@ -76,12 +77,12 @@ def sketched(
         Once ``go_on`` says no.
     """
     rows = StackedRows(snapshot)
-    order, sketch = build_sketch(rows, go_on=go_on)
-    made: Held = (
+    made: Held = (  # first of all: where the disk has no room, no sketch is made for nothing
         np.empty(rows.shape, held_type(half))
         if home is None
         else generation.empty_vectors(home, record.id, rows.shape, half=half)
     )
+    order, sketch = build_sketch(rows, go_on=go_on)
     for start in range(0, len(rows), CHUNK):
         if not go_on():
             raise Cancelled
@@ -209,8 +210,10 @@ class Rebuilder:
                         self._build(lambda: not self._stopping.is_set())
             except Cancelled:
                 log.info("a sketch was not finished: it will be made at the next start")
+            except OSError as fault:
+                log.error("%s: %s", FAILED, fault)
             except Exception:
-                log.exception("a sketch could not be made: every key is scanned until it can")
+                log.exception(FAILED)
             first = False
         if self._at_last is not None:
             self._at_last()
