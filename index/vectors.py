@@ -124,7 +124,8 @@ class VectorBlock:
         """Give the (q, m) cosines of unit queries and some rows, in the order they are picked."""
         scores = np.empty((len(queries), len(picked)), np.float32)
         picked = np.ascontiguousarray(picked, dtype=np.int64)
-        asked = np.ascontiguousarray(queries / np.float32(STEPS) if self.half else queries)
+        asked = queries / np.float32(STEPS) if self.half else queries
+        asked = np.ascontiguousarray(asked, dtype=np.float32)
         in_place = len(asked) == 1 and len(self) >= UNCACHED and not self.half
 
         def score(first: int) -> None:
