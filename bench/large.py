@@ -178,7 +178,7 @@ def write_store(home: Path, keys: RealKeys) -> Figures:
 
 def search(question: str, **more: object) -> str:
     asked = "".join(f"&{name}={value}" for name, value in more.items())
-    return f"/search?dataset={NAME}&q={quote(question)}{asked}"
+    return f"GET /search?dataset={NAME}&q={quote(question)}{asked}"
 
 
 def memory(process: subprocess.Popen[str], name: str = "VmRSS") -> int:
@@ -209,7 +209,7 @@ def start_service(home: Path, queries: Sequence[str], searches: int = 200) -> St
         client = Client(host, port, timeout=PATIENCE)
         client.ask(search(queries[0]))
         start = Start(time.perf_counter() - begun, memory(process))
-        start.listing = client.ask("/datasets")
+        start.listing = client.ask("GET /datasets")
         start.took = cuts([client.ask(search(query)) for query in queries[1 : 1 + searches]])
         start.searched = memory(process)
         start.exact = client.ask(search(queries[1], tolerance=0))

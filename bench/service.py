@@ -1,19 +1,24 @@
 """``/search`` from end to end, beside a trivial JSON route of the same server.
 
-    python -m bench.service [--requests 400] [--rounds 7]
+    python -m bench.service [--requests 400] [--rounds 7] [--rows 12000]
 
 A real service on its bundled datasets is asked over loopback, on connections that stay open, by
 1 client and by 16. In every round each kind of request is sent the same number of times, in turn:
 ``/healthz`` (the trivial route: what server, parsing and client cost by themselves), a question
 that was asked before (its vector is remembered), and one that is new (the encoder runs), both of
-the 949 colours. A ratio is the median over rounds of a kind's requests per second to the trivial
-route's in the same round, with the least and the greatest. Client and server share the machine.
+the 949 colours; and a new key that is put, into a dataset of its own. A ratio is the median over
+rounds of a kind's requests per second to the trivial route's in the same round, with the least and
+the greatest. Client and server share the machine.
+
+At last one client sends the same beside a load: names of colours in pairs are appended, as a job,
+to the dataset that the keys are put into, and rounds of 20 requests follow until it is written.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import os
 import platform
 import re
@@ -24,15 +29,16 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 ROOT = Path(__file__).resolve().parents[1]
+COLOURS = ROOT / "data" / "colores.csv"
 CLIENTS = (1, 16)
 WORDS = ("tropical", "wet", "old", "bright", "pale", "deep"), ("sea", "sand", "wine", "moss", "sky")
-Target = Callable[[], str]
+Target = Callable[[], str]  # method, path and, on a line of its own, the body
 
 
 class Client:
@@ -40,21 +46,29 @@ class Client:
 
     def __init__(self, host: str, port: int, timeout: float = 60) -> None:
         self._socket = socket.create_connection((host, port), timeout=timeout)
-        self._head = f" HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n"
+        self._head = f" HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: "
 
     def ask(self, target: str) -> float:
-        """Send one GET, read the whole answer, and return the seconds it took."""
+        """Send one request, read the whole answer, and return the seconds it took."""
+        return self.send(target)[0]
+
+    def send(self, target: str, kind: str = "application/json") -> tuple[float, bytes]:
+        """Send one request; return the seconds it took, and the answer's body."""
+        line, _, body = target.partition("\n")
+        length = len(body.encode())
         start = time.perf_counter()
-        self._socket.sendall(f"GET {target}{self._head}".encode())
+        self._socket.sendall(
+            f"{line}{self._head}{kind}\r\nContent-Length: {length}\r\n\r\n{body}".encode()
+        )
         received = bytearray()
         while (end := received.find(b"\r\n\r\n")) < 0:
             received += self._more()
-        length = re.search(rb"Content-Length: (\d+)", received)
-        if length is None or not received.startswith(b"HTTP/1.1 200"):
+        said = re.search(rb"Content-Length: (\d+)", received)
+        if said is None or not received.startswith(b"HTTP/1.1 20"):
             raise RuntimeError(received.decode())
-        while len(received) < end + 4 + int(length[1]):
+        while len(received) < end + 4 + int(said[1]):
             received += self._more()
-        return time.perf_counter() - start
+        return time.perf_counter() - start, bytes(received[end + 4 :])
 
     def close(self) -> None:
         self._socket.close()
@@ -121,7 +135,7 @@ def wait_until_ready(host: str, port: int) -> None:
     deadline = time.monotonic() + 120
     while True:
         try:
-            Client(host, port).ask("/readyz")
+            Client(host, port).ask("GET /readyz")
             return
         except RuntimeError:
             if time.monotonic() > deadline:
@@ -133,45 +147,61 @@ def kinds() -> dict[str, Target]:
     numbers = itertools.count()
     lock = threading.Lock()
 
-    def new() -> str:
+    def text() -> str:
         with lock:
             number = next(numbers)
         first, second = (
             words[number // step % len(words)] for words, step in zip(WORDS, (1, 6), strict=True)
         )
-        return search(f"{first} {second} {number}")
+        return quote(f"{first} {second} {number} {time.time()}")
 
     return {
-        "/healthz": lambda: "/healthz",
-        "/search, asked before": lambda: search("tropical sea"),
-        "/search, new": new,
+        "/healthz": lambda: "GET /healthz",
+        "/search, asked before": lambda: "GET /search?dataset=colores&q=tropical%20sea",
+        "/search, new": lambda: f"GET /search?dataset=colores&q={text()}",
+        "PUT of a new key": lambda: f'PUT /datasets/own/entries/{text()}\n{{"values": 1}}',
     }
-
-
-def search(question: str) -> str:
-    return f"/search?dataset=colores&q={quote(question)}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=400, help="of each kind in each round")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rows", type=int, default=12_000, help="of the load")
     given = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores")
     print("| request | clients | p50 | p99 | requests/s | of the trivial route's |")
     print("|---|---|---|---|---|---|")
     with service() as address:
+        client = Client(*address)
+        client.send("POST /datasets?name=own\nkey,value\nfirst,1\n", "text/csv")
         for clients in CLIENTS:
-            compare(address, clients, given.requests, given.rounds)
+            compare(address, str(clients), clients, given.requests, range(given.rounds))
+        compare(address, "1, beside a load", 1, 20, load(client, given.rows))
 
 
-def compare(address: tuple[str, int], clients: int, requests: int, rounds: int) -> None:
+def load(client: Client, rows: int) -> Iterator[object]:
+    """Begin a load as a job; give something again and again until it has ended."""
+    names = [row.split(",")[0] for row in COLOURS.read_text("utf-8").splitlines()[1:]]
+    pairs = itertools.islice(itertools.permutations(names, 2), 0, None, 7)
+    lines = "".join(f'"{one} {other}",1\n' for one, other in itertools.islice(pairs, rows))
+    target = f"POST /datasets?name=own&if_exists=append&wait=0\nkey,value\n{lines}"
+    job = json.loads(client.send(target, "text/csv")[1])
+    while job["state"] in ("queued", "running"):
+        yield job
+        job = json.loads(client.send(f"GET /jobs/{job['id']}")[1])
+    assert job["state"] == "done", job
+
+
+def compare(
+    address: tuple[str, int], title: str, clients: int, requests: int, rounds: Iterable[object]
+) -> None:
     took: dict[str, list[float]] = {name: [] for name in kinds()}
     rates: dict[str, list[float]] = {name: [] for name in kinds()}
     targets = kinds()
     for target in targets.values():
         hammer(address, target, clients, max(clients, 20))
-    for _ in range(rounds):
+    for _ in rounds:
         for name, target in targets.items():
             seconds, rate = hammer(address, target, clients, requests)
             took[name] += seconds
@@ -180,7 +210,7 @@ def compare(address: tuple[str, int], clients: int, requests: int, rounds: int) 
         cuts = statistics.quantiles(took[name], n=100)
         ratios = [rate / base for rate, base in zip(rates[name], rates["/healthz"], strict=True)]
         print(
-            f"| {name} | {clients} | {cuts[49] * 1e3:.2f} ms | {cuts[98] * 1e3:.2f} ms "
+            f"| {name} | {title} | {cuts[49] * 1e3:.2f} ms | {cuts[98] * 1e3:.2f} ms "
             f"| {statistics.median(rates[name]):,.0f} | {statistics.median(ratios):.2f} "
             f"({min(ratios):.2f}-{max(ratios):.2f}) |",
             flush=True,

@@ -60,10 +60,11 @@ def test_the_exact_search_beside_a_product_and_faiss() -> None:
 
 
 def test_search_beside_a_trivial_route() -> None:
-    rows = table(run("service", "--requests", "32", "--rounds", "1"), "request")
+    rows = table(run("service", "--requests", "32", "--rounds", "1", "--rows", "1000"), "request")
 
-    kinds = ["/healthz", "/search, asked before", "/search, new"]
-    assert [row[:2] for row in rows] == [[kind, n] for n in ("1", "16") for kind in kinds]
+    kinds = ["/healthz", "/search, asked before", "/search, new", "PUT of a new key"]
+    clients = ["1", "16", "1, beside a load"]
+    assert [row[:2] for row in rows] == [[kind, n] for n in clients for kind in kinds]
     assert all(0 < milliseconds(row[2]) <= milliseconds(row[3]) for row in rows)
 
 
