@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from urllib.parse import quote
 
 import pytest
+from pydantic import ValidationError
 
+from index.answers import Answer, LabelBlend, Match
+from service.outgoing import AnswerOut
 from tests.service.checked import CheckedClient
 from tests.service.conftest import COUNTRIES, Make
 
@@ -31,6 +35,71 @@ def test_search_answers_the_first_dataset_with_the_fields_of_the_design(
     assert answer["attention"]["keys"] == 4
     assert (answer["attention"]["coverage"], answer["attention"]["error"]) == (1.0, 0.0)
     assert answer["attention"]["scored"] == 4
+
+
+TOLD = Answer(
+    query="país",
+    dataset="paises",
+    mode="soft",
+    blend={"lengua": LabelBlend((("es", 0.5), ("de", 0.25)), 0.125, 0.75, "category")},
+    matches=(Match("perú", "es", {"lengua": "es"}, 0.625, 0.375, {"lugar": (1, 2.5)}),),
+    temperature=0.0625,
+    temperature_source="fitted",
+    effective_keys=3.5,
+    keys=40_000,
+    coverage=0.875,
+    error=0.03125,
+    scored=900,
+    confidence=0.9375,
+)
+
+
+def test_every_figure_of_an_answer_stands_under_its_own_name() -> None:
+    assert AnswerOut.of(TOLD).model_dump(exclude_unset=True) == {
+        "query": "país",
+        "dataset": "paises",
+        "mode": "soft",
+        "blend": {
+            "lengua": {
+                "type": "category",
+                "value": "es",
+                "probability": 0.5,
+                "distribution": [
+                    {"value": "es", "probability": 0.5},
+                    {"value": "de", "probability": 0.25},
+                ],
+                "rest": 0.125,
+                "known": 0.75,
+            }
+        },
+        "matches": [
+            {
+                "key": "perú",
+                "values": {"lengua": "es"},
+                "score": 0.625,
+                "weight": 0.375,
+                "attributes": {"lugar": [1, 2.5]},
+            }
+        ],
+        "attention": {
+            "temperature": 0.0625,
+            "temperature_source": "fitted",
+            "effective_keys": 3.5,
+            "keys": 40_000,
+            "coverage": 0.875,
+            "error": 0.03125,
+            "scored": 900,
+        },
+        "confidence": 0.9375,
+    }
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_a_figure_that_json_cannot_say_is_a_fault_and_not_null(number: float) -> None:
+    with pytest.raises(ValidationError, match="finite"):
+        AnswerOut.of(replace(TOLD, confidence=number))
+    with pytest.raises(ValidationError, match="finite"):
+        AnswerOut.of(replace(TOLD, matches=(Match("a", 1, {"v": number}, 0.5, 1.0),)))
 
 
 @pytest.mark.parametrize("tolerance", [0, 0.03, 0.999])
@@ -161,6 +230,7 @@ def test_compare_sets_exact_beside_soft(client: CheckedClient) -> None:
     found = client.get("/compare?q=méxico").get_json()
 
     assert absent["exact"] == {"found": False, "values": None}
+    assert absent["differences"] == ["An exact lookup finds no key 'país' and answers nothing."]
     assert found["exact"] == {"found": True, "values": {"value": 7}}
     assert found["soft"]["matches"][0]["key"] == "méxico"
     assert found["manual"] is None

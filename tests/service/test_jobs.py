@@ -14,6 +14,7 @@ import pytest
 from index.answers import LoadReport, Progress
 from index.errors import UnreadableSource
 from service.errors import JobCancelled, JobFinished, Stopping, TooManyJobs, UnknownJob
+from service.outgoing import JobOut
 from service.work import Job, Jobs
 from tests.service.checked import CheckedClient
 from tests.service.conftest import Make
@@ -69,6 +70,43 @@ def test_a_job_runs_reports_and_is_done(jobs: Jobs) -> None:
     assert (job.state, job.report, job.fault) == ("done", REPORT, None)
     assert job.created <= (job.started or 0) <= (job.finished or 0)
     assert gate.discarded == 1
+
+
+def test_every_part_of_a_job_stands_under_its_own_name() -> None:
+    progress = Progress("encoding", 3, 8, 2.0, 2.5)
+    job = Job(
+        dataset="d",
+        kind="reencode",
+        work=lambda tell: None,
+        discard=list,
+        id="0f",
+        state="failed",
+        created=1.0,
+        started=2.0,
+        finished=4.0,
+        progress=progress,
+        fault=Stopping(),
+    )
+
+    assert JobOut.of(job).model_dump(exclude_unset=True) == {
+        "id": "0f",
+        "kind": "reencode",
+        "dataset": "d",
+        "state": "failed",
+        "created": 1.0,
+        "started": 2.0,
+        "finished": 4.0,
+        "progress": {
+            "phase": "encoding", "done": 3, "total": 8, "rate": 2.0, "seconds_left": 2.5,
+        },
+        "result": None,
+        "problem": {
+            "type": "/problems/stopping",
+            "title": "The service is stopping",
+            "status": 503,
+            "detail": "the service is stopping, and nothing was loaded; send it again later",
+        },
+    }  # fmt: skip
 
 
 def test_a_job_that_runs_is_cancelled_at_its_next_report(jobs: Jobs) -> None:

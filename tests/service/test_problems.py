@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from index import errors as library
 from index.answers import Answer
 from index.errors import EncoderMismatch, SoftDictError
 from service import errors as own
-from service.problems import TABLE, describe, problem_type
+from service.problems import TABLE, ProblemType, describe, problem_type
 from service.runtime import Runtime
 from service.settings import Settings
 from tests.service.checked import CheckedClient
@@ -33,11 +34,16 @@ def test_every_domain_error_has_a_row_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.slug)
-def test_every_type_leads_to_what_it_means(client: CheckedClient, row: object) -> None:
-    slug, status = row.slug, row.status  # type: ignore[attr-defined]
-    said = client.get(f"/problems/{slug}").get_json()
+def test_every_type_leads_to_what_it_means(client: CheckedClient, row: ProblemType) -> None:
+    said = client.get(f"/problems/{row.slug}").get_json()
 
-    assert (said["type"], said["status"]) == (f"/problems/{slug}", status)
+    ours = "A fault of the service itself: its log has the cause."
+    assert said == {
+        "type": f"/problems/{row.slug}",
+        "title": row.title,
+        "status": row.status,
+        "meaning": ours if row.slug == "internal" else inspect.getdoc(row.raised),
+    }
     assert said in client.get("/problems").get_json()["problems"]
 
 
@@ -83,6 +89,8 @@ def test_what_the_library_raises_is_said(
     assert (reply.status_code, reply.mimetype) == (status, "application/problem+json")
     assert reply.get_json() == describe(error).model_dump(exclude_unset=True)
     assert words in reply.get_json()["detail"]
+    wait = "5" if isinstance(error, library.StoreLocked) else None  # seconds
+    assert reply.headers.get("Retry-After") == wait
 
 
 def test_an_internal_error_tells_nothing_but_where_to_look(
