@@ -22,6 +22,9 @@ ENTRY = 250
 # A label: a code in two arrays, and what fitting τ takes. A text: the object, its place in the list
 # and in the dictionary.
 LABEL, TEXT = 24, 180
+# A component of a vector: held, joined, and kept for fitting τ; and, of one column at a time, the
+# copies that are made for that.
+COMPONENT, COPIES = 20, 32
 # A cell while its row waits as Python objects: a number, a label or a text, and its place.
 CELL = {"number": 36, "category": 60, "text": 60}
 ALWAYS = 160 * 10**6  # bytes of the encoder's buffers and of fitting τ, as bench/load measured
@@ -51,9 +54,10 @@ def load_memory(
         if column.type == "number":
             each += 24  # held, joined, and in order
         elif column.type == "vector":
-            each += 16 * (column.width or 0)
+            each += COMPONENT * (column.width or 0)
         else:
             each += LABEL if column.type == "category" else TEXT
+    each += COPIES * max((column.width or 0 for column in columns), default=0)
     block = min(entries, BLOCK)
     return each, ALWAYS + block * row
 
