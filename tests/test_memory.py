@@ -84,9 +84,10 @@ def test_the_rows_it_says_would_fit_do_and_a_few_more_do_not() -> None:
     check_fits(10**6, 384, NUMBER, 3 * 10**7, available=lambda: enough)
 
 
-def test_where_not_even_a_thousand_rows_would_fit_none_are_advised() -> None:
-    with pytest.raises(NotEnoughMemory, match=r"0\.0 GB are free; load where 2\.\d GB are free$"):
-        check_fits(10**6, 384, NUMBER, 3 * 10**7, available=lambda: 10**6)
+@pytest.mark.parametrize("available", [10**6, 404 * 10**6])  # for none, and for some hundreds
+def test_where_not_even_a_thousand_rows_would_fit_none_are_advised(available: int) -> None:
+    with pytest.raises(NotEnoughMemory, match=r"0\.\d GB are free; load where 2\.\d GB are free$"):
+        check_fits(10**6, 384, NUMBER, 3 * 10**7, available=lambda: available)
 
 
 def test_a_small_load_asks_nobody_and_an_unknown_memory_refuses_nothing() -> None:
