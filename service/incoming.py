@@ -97,6 +97,12 @@ def _is_plain(value: object) -> bool:
     return value is None or (isinstance(value, int | str) and not isinstance(value, bool))
 
 
+def _entries(given: object) -> object:
+    if not isinstance(given, dict | list):
+        raise ValueError("write {key: value}, a list of objects, or of [key, value] pairs")
+    return given
+
+
 def _not_blank(value: str) -> str:
     if not value.strip():
         raise ValueError("write something to ask")
@@ -481,12 +487,6 @@ class LoadQuery(In):
         """The attributes, however they are given, each once."""
         marked = [name for name, each in (self.columns or {}).items() if each.attribute]
         return tuple(dict.fromkeys([*(self.attributes or []), *marked]))
-
-
-def _entries(value: object) -> object:
-    if not isinstance(value, dict | list):
-        raise ValueError("write a JSON object or a list")
-    return value
 
 
 class DatasetBody(LoadQuery):

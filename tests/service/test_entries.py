@@ -61,7 +61,9 @@ def test_put_refuses_a_value_of_another_type(client: CheckedClient) -> None:
     reply = client.put("/datasets/paises/entries/chile", json="seis")
 
     assert (reply.status_code, reply.get_json()["type"]) == (422, "/problems/wrong-value")
-    assert reply.get_json()["errors"][0]["where"] == "value"
+    (fault,) = reply.get_json()["errors"]
+    assert reply.get_json()["detail"] == f"column 'value': {fault['message']}"
+    assert (fault["where"], fault["message"]) == ("value", "'seis' is text, not a number")
     assert client.get("/datasets/paises/entries/chile").status_code == 404
 
 

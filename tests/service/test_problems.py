@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,7 @@ ERRORS = [
 def test_what_the_library_raises_is_said(
     client: CheckedClient,
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
     error: SoftDictError,
     status: int,
     words: str,
@@ -91,6 +94,29 @@ def test_what_the_library_raises_is_said(
     assert words in reply.get_json()["detail"]
     wait = "5" if isinstance(error, library.StoreLocked) else None  # seconds
     assert reply.headers.get("Retry-After") == wait
+    assert (words in caplog.text) == (status >= 500 and wait is None)  # what passes is not logged
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.ENOSPC, f"the disk that holds {tempfile.gettempdir()} is full"),
+        (errno.EDQUOT, f"the disk that holds {tempfile.gettempdir()} refused a write"),
+        (errno.EIO, "the log of the service has the cause"),
+    ],
+)
+def test_a_disk_that_takes_no_more_of_a_request_is_said_and_no_other_fault_of_the_system(
+    client: CheckedClient, monkeypatch: pytest.MonkeyPatch, number: int, words: str
+) -> None:
+    def fail() -> None:
+        raise OSError(number, "of the system")
+
+    monkeypatch.setattr(client.application.extensions["softdict"], "check_ready", fail)
+    monkeypatch.setitem(client.application.api_doc["paths"], "/readyz", {})  # type: ignore[attr-defined]
+    reply = client.get("/readyz")
+
+    assert reply.status_code == (500 if number == errno.EIO else 507)
+    assert reply.get_json()["detail"].startswith(words)
 
 
 def test_an_internal_error_tells_nothing_but_where_to_look(

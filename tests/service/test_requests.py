@@ -53,6 +53,8 @@ def test_a_parameter_given_twice_hides_no_other_fault(client: CheckedClient) -> 
 
     assert faults["q"] == "given more than once"
     assert set(faults) == {"q", "k", "temprature"}
+    errors = client.get("/search?q=a&k=0&k=5").get_json()["errors"]
+    assert [fault["message"] for fault in errors] == ["given more than once", "write 1 or more"]
 
 
 @pytest.mark.parametrize("query", ["", "%20%20"])
@@ -70,6 +72,37 @@ def test_in_json_k_is_a_number_and_nothing_like_one(client: CheckedClient, k: ob
     assert client.faults("POST", "/compare", json={"q": "a", "k": k}) == {
         "k": "write a whole number"
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "faults"),
+    [
+        ("/compare", [], {"body": "write a JSON object"}),
+        ("/search", {"q": "a", "explain": "yes"}, {"explain": "write true or false"}),
+        ("/datasets", {"name": "d"}, {"entries": "required, and not given"}),
+        (
+            "/datasets",
+            {"name": "d", "entries": 3},
+            {"entries": "write {key: value}, a list of objects, or of [key, value] pairs"},
+        ),
+        (
+            "/datasets",
+            {"name": "d", "entries": {"a": 1}, "columns": 7, "delimiter": ""},
+            {"columns": "write a JSON object", "delimiter": "write something"},
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_said_in_our_words(
+    client: CheckedClient, path: str, body: object, faults: dict[str, str]
+) -> None:
+    assert client.faults("POST", path, json=body) == faults
+
+
+def test_a_page_is_of_a_thousand_entries_at_most(client: CheckedClient) -> None:
+    path = "/datasets/paises/entries?limit="
+
+    assert client.faults("GET", f"{path}1001") == {"limit": "write 1000 or less"}
+    assert len(client.get(f"{path}1000").get_json()["entries"]) == 4
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
@@ -164,6 +197,10 @@ def test_a_json_body_has_its_own_limit(make: Make) -> None:
     reply = client.post("/compare", json={"q": "a" * 200})
     assert (reply.status_code, reply.get_json()["type"]) == (413, "/problems/too-large")
     assert "100 bytes, the setting max_json" in reply.get_json()["detail"]
+    body = b'{"q": "' + b"a" * 91 + b'"}'
+    assert len(body) == 100
+    read = client.post("/compare", data=body, content_type="application/json")
+    assert read.get_json()["type"] == "/problems/no-datasets"
 
 
 def test_a_body_that_is_not_json_is_malformed(client: CheckedClient) -> None:
@@ -220,7 +257,21 @@ def test_a_route_that_is_not_there_is_answered_with_the_nearest(client: CheckedC
     reply = client.get("/serach?q=a")
 
     assert (reply.status_code, reply.mimetype) == (404, "application/problem+json")
-    assert reply.get_json()["detail"] == "there is nothing at /serach; did you mean /search?"
+    assert reply.get_json() == {
+        "type": "about:blank",
+        "title": "Not Found",
+        "status": 404,
+        "detail": "there is nothing at /serach; did you mean /search?",
+    }
+
+
+@pytest.mark.parametrize("path", ["/datasets/paises/entris", "/" + "x" * 200])
+def test_where_no_route_is_near_it_is_said_where_they_are_listed(
+    client: CheckedClient, path: str
+) -> None:
+    said = client.get(path).get_json()["detail"]
+
+    assert said == f"there is nothing at {path[:100]}; /docs lists what there is"
 
 
 def test_a_wrong_method_is_answered_with_the_right_ones(client: CheckedClient) -> None:
@@ -228,6 +279,10 @@ def test_a_wrong_method_is_answered_with_the_right_ones(client: CheckedClient) -
 
     assert (reply.status_code, reply.mimetype) == (405, "application/problem+json")
     assert set(reply.headers["Allow"].split(", ")) == {"GET", "HEAD", "OPTIONS", "POST"}
+    allowed = "allowed: GET, HEAD, OPTIONS, POST"
+    assert reply.get_json()["detail"] == f"DELETE is not allowed at /search; {allowed}"
+    long = client.delete(f"/docs/{'x' * 200}").get_json()["detail"]
+    assert f"not allowed at /docs/{'x' * 94}; " in long
 
 
 @pytest.mark.parametrize("name", ["a/b", ".hidden", "with space", "x" * 101, "a\nb"])
