@@ -287,9 +287,11 @@ def test_a_wrong_method_is_answered_with_the_right_ones(client: CheckedClient) -
 
 @pytest.mark.parametrize("name", ["a/b", ".hidden", "with space", "x" * 101, "a\nb"])
 def test_a_dataset_name_is_conservative(client: CheckedClient, name: str) -> None:
-    faults = client.faults("POST", "/datasets", json={"name": name, "entries": {"a": 1}})
+    made = client.faults("POST", "/datasets", json={"name": name, "entries": {"a": 1}})
+    asked = client.faults("GET", f"/search?q=a&dataset={quote(name)}")
 
-    assert list(faults) == ["name"]
+    assert list(made) == ["name"]
+    assert asked == {"dataset": made["name"]}
 
 
 @pytest.mark.parametrize("name", ["países", "a.b-c_d", "x" * 100, "2026", "हिन्दी", "น้ำ"])
