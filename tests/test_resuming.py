@@ -188,6 +188,29 @@ def test_a_text_that_some_dataset_holds_is_not_encoded_again(
         assert vector.tolist() == RandomEncoder(11).encode([key])[0].tolist()
 
 
+def test_of_many_texts_none_that_a_dataset_holds_is_encoded_again(tmp_path: Path) -> None:
+    keys = [f"key {number}" for number in range(5000)]
+    with Catalog.open(tmp_path) as catalog:
+        catalog.load("one", table(keys), CSV, encoder="random:11")
+        other = catalog.load("other", table(keys), CSV, encoder="random:11")
+
+    assert (other.embedded, other.reused) == (0, 5000)
+
+
+def test_of_many_datasets_those_that_changed_last_are_looked_through(
+    tmp_path: Path, encoded: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.store.LOOKED_THROUGH", 1)
+    with Catalog.open(tmp_path) as catalog:
+        for name, keys in {"one": "a", "two": "b", "three": "c"}.items():
+            catalog.load(name, table(keys), CSV, encoder="random:11")
+        catalog["two"]["b"] = 7
+        report = catalog.load("four", table("abc"), CSV, encoder="random:11")
+
+    assert (report.embedded, report.reused) == (2, 1)
+    assert encoded == Counter({"a": 2, "b": 1, "c": 2})
+
+
 def test_a_key_that_stands_twice_is_encoded_once(tmp_path: Path, encoded: Counter[str]) -> None:
     options = LoadOptions(format="csv", duplicates="first")
     with Catalog.open(tmp_path) as catalog:

@@ -54,6 +54,7 @@ def test_the_database_is_in_wal_mode_with_full_synchronisation(tmp_path):
 
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
+        assert connection.execute("PRAGMA journal_size_limit").fetchone()[0] == 64 * 2**20
 
 
 def test_every_acknowledged_put_survives_kill_9(tmp_path):
@@ -318,6 +319,14 @@ def test_a_read_only_catalog_writes_nothing(tmp_path):
             with pytest.raises(ReadOnlyStore):
                 change()
         assert dict(d) == {"a": 1}
+
+
+def test_a_folder_whose_name_means_something_in_an_address_is_read_as_any_other(tmp_path):
+    home = tmp_path / "50%20 of #1?mode=rwc"
+    with SoftDict.open(home, encoder="random") as d:
+        d["a"] = 1
+        with Catalog.open(home, read_only=True) as catalog:
+            assert dict(catalog["dictionary"]) == {"a": 1}
 
 
 def test_a_read_only_catalog_shows_settings_and_entries_of_one_moment(tmp_path):
@@ -721,17 +730,21 @@ def test_no_unit_is_lost_where_the_column_is_not_what_the_file_was_read_for() ->
     assert dict(d) == {"a": "some euros"}
 
 
+def made(store: Store, name: str) -> int:
+    return store.create(
+        name,
+        key_column="key",
+        columns=(),
+        encoder="random",
+        temperature="1",
+        tolerance=None,
+        precision="full",
+    ).id
+
+
 def test_what_changed_since_a_version_can_be_asked_for(tmp_path: Path) -> None:
     with closing(Store(tmp_path)) as store:
-        dataset = store.create(
-            "d",
-            key_column="key",
-            columns=(),
-            encoder="random",
-            temperature="1",
-            tolerance=None,
-            precision="full",
-        ).id
+        dataset = made(store, "d")
         row = np.zeros(2, np.float32)
         with store.transaction():
             store.touch(dataset, "d")
@@ -747,3 +760,46 @@ def test_what_changed_since_a_version_can_be_asked_for(tmp_path: Path) -> None:
 
     assert changed == [("a", 2), ("c", 1)]
     assert dropped == [(ids[1], dataset, 2)]
+
+
+def test_deletions_are_forgotten_up_to_a_version_and_of_one_dataset_alone() -> None:
+    row = np.zeros(2, np.float32)
+    ids = {}
+    with closing(Store(None)) as store:
+        for name in ("one", "other"):
+            dataset = made(store, name)
+            ids[dataset], _ = store.insert(dataset, [(key, (), row) for key in "abc"])
+            for entry in ids[dataset][:2]:
+                store.touch(dataset, name)
+                store.delete_entries(dataset, [entry])
+        one, other = ids
+
+        store.forget_deletions(one, until=1)
+
+        assert store.deletions(one, since=0) == ids[one][1:2]
+        assert store.deletions(other, since=0) == ids[other][:2]
+        assert (store.record(one).forgotten, store.record(other).forgotten) == (1, 0)
+
+
+def test_the_id_of_an_entry_is_never_given_again() -> None:
+    row = np.zeros(2, np.float32)
+    with closing(Store(None)) as store:
+        dataset = made(store, "d")
+        first, _ = store.insert(dataset, [(key, (), row) for key in "abc"])
+        store.delete_entries(dataset, first)
+        second, _ = store.insert(dataset, [("a", (), row)])
+
+    assert second[0] > first[-1]
+
+
+def test_what_a_rollback_undid_is_not_shown_by_the_next_commit() -> None:
+    shown = []
+    with closing(Store(None)) as store:
+        with pytest.raises(KeyboardInterrupt), store.transaction():
+            store.after_commit(lambda: shown.append("undone"))
+            raise KeyboardInterrupt
+        with store.transaction():
+            store.after_commit(lambda: shown.append("done"))
+            assert shown == []
+
+    assert shown == ["done"]

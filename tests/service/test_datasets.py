@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -467,11 +468,13 @@ def test_the_list_is_in_order_of_creation_and_names_columns(client: CheckedClien
 
 def test_the_version_counts_changes(client: CheckedClient) -> None:
     before = client.get("/datasets/paises").get_json()
+    asked = time.time()
     client.put("/datasets/paises/entries/chile", json=6)
     after = client.get("/datasets/paises").get_json()
 
     assert after["version"] > before["version"]
-    assert after["modified"] >= before["modified"]
+    assert after["modified"] >= asked >= before["modified"]
+    assert after["created"] == before["created"] <= before["modified"]
 
 
 def test_the_temperature_can_be_set_and_is_used(client: CheckedClient) -> None:

@@ -101,7 +101,10 @@ def test_what_is_wrong_with_a_body_is_said_in_our_words(
 def test_a_page_is_of_a_thousand_entries_at_most(client: CheckedClient) -> None:
     path = "/datasets/paises/entries?limit="
 
-    assert client.faults("GET", f"{path}1001") == {"limit": "write 1000 or less"}
+    assert client.faults("GET", f"{path}1001&size=9") == {
+        "limit": "write 1000 or less",
+        "size": "there is no such parameter; there are: limit, after",
+    }
     assert len(client.get(f"{path}1000").get_json()["entries"]) == 4
 
 
