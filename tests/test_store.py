@@ -210,6 +210,23 @@ def test_a_disk_that_refuses_a_write_is_said_and_keeps_what_was_acknowledged(tmp
         assert int(acknowledged) > 10
 
 
+def test_a_disk_that_has_no_room_for_a_new_store_is_said_to_be_that(tmp_path):
+    with python(
+        "import resource, sys\n"
+        "from index import SoftDict\n"
+        "from index.errors import DiskFull\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "try:\n"
+        "    SoftDict.open(sys.argv[1], encoder='random')\n"
+        "except DiskFull as fault:\n"
+        "    print(fault)\n",
+        tmp_path,
+    ) as writer:
+        said, _ = writer.communicate()
+
+    assert said.startswith(f"the disk that holds {tmp_path} refused a write")
+
+
 def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path):
     with SoftDict.open(tmp_path, encoder="random") as d:
         d["a"] = 1
@@ -321,6 +338,19 @@ def test_a_read_only_catalog_writes_nothing(tmp_path):
         assert dict(d) == {"a": 1}
 
 
+def test_a_reader_leaves_the_files_of_a_writer_that_was_killed_as_they_are(tmp_path):
+    files = [tmp_path / name for name in ("softdict.db", "softdict.db-wal")]
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d["a"] = 1
+        as_killed = [file.read_bytes() for file in files]
+    for file, content in zip(files, as_killed, strict=True):
+        file.write_bytes(content)
+
+    with Catalog.open(tmp_path, read_only=True) as catalog:
+        assert dict(catalog["dictionary"]) == {"a": 1}
+    assert [file.read_bytes() for file in files] == as_killed
+
+
 def test_a_folder_whose_name_means_something_in_an_address_is_read_as_any_other(tmp_path):
     home = tmp_path / "50%20 of #1?mode=rwc"
     with SoftDict.open(home, encoder="random") as d:
@@ -384,12 +414,16 @@ def test_a_stranger_s_file_is_refused(tmp_path):
     other = sqlite3.connect(tmp_path / "other" / "softdict.db")
     other.execute("CREATE TABLE t (x)")
     other.commit()
+    for version in (0, 4, 5):  # numbers that ours may have, too
+        other.execute(f"PRAGMA user_version = {version}")
+        for folder in ("garbage", "other"):
+            for _ in range(2):  # refused again: the lock was let go
+                with pytest.raises(StoreCorrupt):
+                    Catalog.open(tmp_path / folder)
+        with pytest.raises(StoreCorrupt, match=f"is of schema {version} and this version"):
+            Store(tmp_path / "other", read_only=True)
+        assert other.execute("PRAGMA user_version").fetchone() == (version,)
     other.close()
-
-    for folder in ("garbage", "other"):
-        for _ in range(2):  # refused again: the lock was let go
-            with pytest.raises(StoreCorrupt):
-                Catalog.open(tmp_path / folder)
 
 
 @pytest.mark.parametrize("killed", ["before it wrote", "before the tables"])
@@ -603,7 +637,7 @@ def test_a_catalog_gives_what_is_there_or_the_default(tmp_path):
 
 
 def test_columns_that_come_from_a_generator_are_all_there(tmp_path):
-    wanted = (Column("n", "number"), Column("t", "category", attribute=True))
+    wanted = (Column("t", "category", attribute=True), Column("n", "number"))
 
     with Catalog.open(tmp_path) as catalog:
         made = catalog.create("a", columns=(each for each in wanted), encoder="random")
@@ -779,6 +813,18 @@ def test_deletions_are_forgotten_up_to_a_version_and_of_one_dataset_alone() -> N
         assert store.deletions(one, since=0) == ids[one][1:2]
         assert store.deletions(other, since=0) == ids[other][:2]
         assert (store.record(one).forgotten, store.record(other).forgotten) == (1, 0)
+
+
+def test_nothing_of_a_dataset_stays_in_the_file_once_it_is_deleted(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("d", encoder="random").update({"a": 1, "b": 2})
+        del catalog["d"]["a"]
+        catalog.delete("d")
+    with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection:
+        tables = ("datasets", "columns", "entries", "deletions")
+        left = [connection.execute(f"SELECT count(*) FROM {each}").fetchone() for each in tables]
+
+    assert left == [(0,)] * 4
 
 
 def test_the_id_of_an_entry_is_never_given_again() -> None:
