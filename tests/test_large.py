@@ -172,11 +172,16 @@ def test_a_column_that_few_keys_have_is_blended_over_all_that_have_it():
     keys = [f"key {number}" for number in range(2400)]
     d = SoftDict({key: {"all": 1.0, "few": held.get(key)} for key in keys}, encoder=ENCODER)
     d.settle()
+    for key in [*held][::4]:  # after the sketch
+        del d[key], held[key]
+    d["late"] = {"all": None, "few": 5.0}
+    held["late"] = 5.0
     for query in held:  # near itself alone: what else has a value is hardly drawn
         answer = d.search(query, temperature=0.2, tolerance=0.3)
         expected = oracle.mean(expected_weights(held, query, 0.2), held)
-        assert answer.scored < 2400
+        assert answer.scored < 2300
         assert answer.blend["few"].mean == pytest.approx(expected, rel=1e-4)
+        assert answer.blend["all"].mean == pytest.approx(1)
 
 
 @pytest.mark.usefixtures("_sampled")

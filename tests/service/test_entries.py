@@ -165,6 +165,27 @@ def test_entries_come_in_pages_and_in_order(client: CheckedClient) -> None:
     assert (first["total"], first["next"], rest["next"]) == (4, 3, None)
 
 
+def test_pages_go_on_where_the_last_one_ended_whatever_came_and_went(make: Make) -> None:
+    client = make()
+    entries = {f"key {number}": number for number in range(20)}
+    client.post("/datasets", json={"name": "d", "entries": entries})
+    for number in (2, 19):
+        client.delete(f"/datasets/d/entries/key {number}")
+        del entries[f"key {number}"]
+    for key in ("new", "newer", "newest"):
+        client.put(f"/datasets/d/entries/{key}", json=7)
+        entries[key] = 7
+    held = client.application.extensions["softdict"].catalog["d"]._snapshot
+    found, after = [], 0
+    while after is not None:
+        page = client.get(f"/datasets/d/entries?limit=4&after={after}").get_json()
+        found += [(entry["key"], entry["values"]["value"]) for entry in page["entries"]]
+        after = page["next"]
+
+    assert found == [*entries.items()]
+    assert len(held.blocks) > 1
+
+
 def test_a_page_and_its_total_are_of_one_moment(
     client: CheckedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
