@@ -279,3 +279,10 @@ def test_a_quantile_that_binary_sums_miss_by_a_bit_is_reached(ordered):
 
     assert weights.cumsum()[2] < 0.9 * weights.cumsum()[3]  # in binary
     assert weighted_quantiles(values, weights, [0.2, 0.6, 0.9], order=order) == [1, 2, 3]
+
+
+def test_the_point_value_of_an_answer_is_none_in_a_column_that_blends_to_nothing():
+    d = SoftDict({"a": {"x": 1, "y": "z"}, "b": {"x": 1, "y": None}}, encoder="random")
+    del d["a"]
+
+    assert d.search("b").value == {"x": 1.0, "y": None}
