@@ -92,7 +92,7 @@ def test_what_the_library_raises_is_said(
     assert (reply.status_code, reply.mimetype) == (status, "application/problem+json")
     assert reply.get_json() == describe(error).model_dump(exclude_unset=True)
     assert words in reply.get_json()["detail"]
-    wait = "5" if isinstance(error, library.StoreLocked) else None  # seconds
+    wait = "5" if isinstance(error, library.StoreLocked | library.Busy) else None  # seconds
     assert reply.headers.get("Retry-After") == wait
     assert (words in caplog.text) == (status >= 500 and wait is None)  # what passes is not logged
 

@@ -150,7 +150,6 @@ def test_a_weight_is_a_number_of_zero_or_more(client: CheckedClient, weight: obj
     [
         ("/compare", {"weights": [1]}, {"weights": "write a JSON object"}),
         ("/compare", {"weights": {"a": -1}}, {"weights.a": "write 0 or more"}),
-        ("/datasets", {"entries": 5}, {"entries": "write a JSON object or a list"}),
         ("/datasets", {"columns": 5}, {"columns": "write a JSON object"}),
         ("/datasets", {"attributes": 5}, {"attributes": "write a list"}),
         ("/datasets", {"delimiter": "::"}, {"delimiter": "write 1 character at most"}),
