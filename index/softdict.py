@@ -20,7 +20,6 @@ from collections.abc import (
     ValuesView,
 )
 from contextlib import contextmanager
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Self
@@ -817,38 +816,34 @@ class SoftDict(MutableMapping[str, Any]):
         """Put rows of distinct keys, all or none; give what changed, and the entries after it.
 
         New keys are encoded while others write. If they did, each row is looked at once more, and
-        what was encoded serves; if they changed the encoder, all begins anew. ``columns`` are
-        those of the first entries of all; ``rows`` are for the columns and the attributes that a
-        snapshot has.
+        what was encoded serves. ``columns`` are those of the first entries of all; ``rows`` are
+        for the columns and the attributes that a snapshot has.
         """
-        seen = self._snapshot
-        encoder = cache(lambda: self.encoder)  # the same for all rows
         with Embedding(self._store) as embedding:
 
             def prepared(snapshot: Snapshot, earlier: Changes | None = None) -> Changes:
                 return prepare(
                     snapshot,
                     rows(snapshot),
-                    encoder,
+                    lambda: self.encoder,
                     embedding=embedding,
                     total=total,
                     progress=progress,
                     earlier=earlier,
                 )
 
+            seen, spec = self._snapshot, self._record.encoder
             ready = _ready(seen, columns)
             changes = prepared(ready)
             with self._writing:
-                taken = None
-                if not changes.fresh or encoder().identity == self.encoder.identity:
-                    self._basis = self.version
-                    if self._snapshot is not seen:
-                        ready = _ready(self._snapshot, columns)
-                        changes = prepared(ready, changes)
-                    self.apply(ready, changes, progress=progress)
-                    taken = changes, self._snapshot
+                self._basis = self.version
+                if self._snapshot is not seen:
+                    ready = _ready(self._snapshot, columns)
+                    changes = prepared(ready, changes if self._record.encoder == spec else None)
+                self.apply(ready, changes, progress=progress)
+                after = self._snapshot
             embedding.done()
-        return taken or self._take_in(columns, rows, total=total, progress=progress)
+        return changes, after
 
     def _check_fits(self, table: Table) -> None:
         snapshot = self._snapshot
