@@ -9,6 +9,7 @@ blend: the weights of the others are renormalised, and ``known`` says what they 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -33,8 +34,9 @@ SPARE = 2**20  # characters of labels that no entry has any more, and may stay
 class LabelTable:
     """Distinct labels, numbered in order of appearance.
 
-    It only grows, so a reader's codes stay valid while a writer adds labels. Those that no entry
-    has any more go as a snapshot takes another table (``Snapshot.tidied``).
+    It only grows, so a reader's codes stay valid while writers add labels, several at once: what
+    they write is prepared before their turns. Labels that no entry has any more go as a snapshot
+    takes another table (``Snapshot.tidied``).
     """
 
     def __init__(self, labels: Iterable[str] = ()) -> None:
@@ -42,6 +44,7 @@ class LabelTable:
         self._codes: dict[str, int] = {label: code for code, label in enumerate(self.labels)}
         self.characters = sum(map(len, self.labels))
         self.used = self.characters  # of labels that entries have, when last looked through
+        self._adding = threading.Lock()
 
     def is_loose(self, rows: int) -> bool:
         """Tell whether so many rows may have less than half of what the table holds."""
@@ -58,12 +61,17 @@ class LabelTable:
     def code(self, label: str) -> int:
         """Return the label's code, a new one if need be (writers only)."""
         code = self._codes.get(label)
-        if code is None:
-            code = len(self.labels)
-            self.labels.append(label)
-            self._codes[label] = code
-            self.characters += len(label)
-        return code
+        return self._added(label) if code is None else code
+
+    def _added(self, label: str) -> int:
+        with self._adding:
+            code = self._codes.get(label)
+            if code is None:  # nobody else was faster
+                code = len(self.labels)
+                self.labels.append(label)
+                self._codes[label] = code
+                self.characters += len(label)
+            return code
 
 
 def check_columns(columns: Sequence[Column]) -> None:

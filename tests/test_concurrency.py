@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from index import Catalog, LoadOptions, Progress, SoftDict, softdict
 from index import catalog as catalog_module
 from index.errors import Busy, UnknownDataset, UnknownEntry
 from index.turns import patience
+from index.values import LabelTable
 from tests.service.running import PATIENCE
 
 
@@ -146,6 +148,15 @@ def in_eight_threads(work: Callable[[int], object]) -> list[BaseException]:
     return raised
 
 
+@pytest.fixture
+def switching() -> Iterator[None]:
+    """Let threads take over from each other as often as can be."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
 def test_an_entry_that_many_threads_pop_goes_to_one_of_them() -> None:
     d = SoftDict({str(number): number for number in range(100)}, encoder="random")
     taken: list[int] = []
@@ -191,6 +202,27 @@ def test_a_key_that_many_threads_put_is_new_to_one_of_them_and_every_put_is_kept
     assert sorted(new, key=int) == [str(number) for number in range(20)]
     assert {f"{mine} {number}" for mine in range(8) for number in range(20)} <= set(d)
     assert len(d) == 1 + 20 + 160 and all(finds_itself(d, key) for key in d)
+
+
+class Label(str):
+    """Other threads may come in wherever a label is looked for."""
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
+
+
+def test_labels_that_many_threads_add_are_there_once_and_each_has_its_code(switching: None) -> None:
+    for _ in range(20):
+        table, wrong = LabelTable(), []
+
+        def add(mine: int, table: LabelTable = table, wrong: list[str] = wrong) -> None:
+            shared = [Label(number) for number in range(200)]
+            codes = {label: table.code(label) for label in [*shared, Label(f"of {mine}")]}
+            wrong += [label for label, code in codes.items() if table.labels[code] != label]
+
+        assert in_eight_threads(add) == []
+        assert wrong == [] and len(table.labels) == len(set(table.labels)) == 200 + 8
+        assert table.characters == sum(map(len, table.labels))
 
 
 def test_items_and_values_are_those_of_one_moment_whatever_is_written_meanwhile() -> None:
