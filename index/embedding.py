@@ -28,48 +28,53 @@ class Embedding:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._kept: KeptVectors | None = None
+        self._kept: dict[str, KeptVectors] = {}  # by encoder, which may change during a write
         self.embedded = self.reused = 0
 
     def encode(self, texts: Sequence[str], encoder: EncoderWorker, pace: Pace) -> Rows:
         """Give the (n, d) rows of n distinct texts, in their order."""
-        if self._kept is None:
-            home = None if self._store.read_only else self._store.home
-            self._kept = KeptVectors(home, encoder.identity, encoder.dimension)
+        kept = self._kept_of(encoder)
         rows = np.empty((len(texts), encoder.dimension), np.float32)
-        unknown = self._look_up(texts, encoder, rows)
+        unknown = self._look_up(texts, encoder, kept, rows)
         self.reused += len(texts) - len(unknown)
         pace.skip(len(texts) - len(unknown))
         pace.begin(len(unknown))
         for batch, made in encoder.batches([texts[place] for place in unknown]):
             places = [unknown[at] for at in batch]
             rows[places] = made
-            self._kept.add([texts[place] for place in places], made)
+            kept.add([texts[place] for place in places], made)
             self.embedded += len(places)
             pace.encoded(len(places))
-        self._kept.flush()
+        kept.flush()
         return rows
 
-    def _look_up(self, texts: Sequence[str], encoder: EncoderWorker, rows: Rows) -> list[int]:
+    def _kept_of(self, encoder: EncoderWorker) -> KeptVectors:
+        if encoder.identity not in self._kept:
+            home = None if self._store.read_only else self._store.home
+            self._kept[encoder.identity] = KeptVectors(home, encoder.identity, encoder.dimension)
+        return self._kept[encoder.identity]
+
+    def _look_up(
+        self, texts: Sequence[str], encoder: EncoderWorker, kept: KeptVectors, rows: Rows
+    ) -> list[int]:
         """Fill in the rows that are known, and give the places of the others."""
         places = {text: place for place, text in enumerate(texts)}
         for text, row in self._store.vectors(encoder.identity, texts):
             if text in places and len(row) == encoder.dimension:
                 rows[places.pop(text)] = row
-        if self._kept is not None:
-            asked = list(places)
-            for at, row in self._kept.find(asked):
-                rows[places.pop(asked[at])] = row
+        asked = list(places)
+        for at, row in kept.find(asked):
+            rows[places.pop(asked[at])] = row
         return list(places.values())
 
     def done(self) -> None:
         """Drop what was kept for the case that this write is not committed."""
-        if self._kept is not None:
-            self._kept.done()
+        for kept in self._kept.values():
+            kept.done()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._kept is not None:
-            self._kept.close()
+        for kept in self._kept.values():
+            kept.close()

@@ -821,25 +821,30 @@ class SoftDict(MutableMapping[str, Any]):
         """
         with Embedding(self._store) as embedding:
 
-            def prepared(snapshot: Snapshot, earlier: Changes | None = None) -> Changes:
+            def prepared(
+                record: Record, snapshot: Snapshot, earlier: Changes | None = None
+            ) -> Changes:
                 return prepare(
                     snapshot,
                     rows(snapshot),
-                    lambda: self.encoder,
+                    lambda: self._encoder_of(record),
                     embedding=embedding,
                     total=total,
                     progress=progress,
                     earlier=earlier,
                 )
 
-            seen, spec = self._snapshot, self._record.encoder
+            record, seen = self._moment
             ready = _ready(seen, columns)
-            changes = prepared(ready)
+            changes = prepared(record, ready)
             with self._writing:
                 self._basis = self.version
-                if self._snapshot is not seen:
-                    ready = _ready(self._snapshot, columns)
-                    changes = prepared(ready, changes if self._record.encoder == spec else None)
+                now, snapshot = self._moment
+                if snapshot is not seen:
+                    ready = _ready(snapshot, columns)
+                    changes = prepared(
+                        now, ready, changes if now.encoder == record.encoder else None
+                    )
                 self.apply(ready, changes, progress=progress)
                 after = self._snapshot
             embedding.done()

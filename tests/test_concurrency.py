@@ -307,6 +307,21 @@ def test_others_write_to_a_dictionary_while_a_load_of_it_encodes(
         assert all(finds_itself(d, key) for key in then)
 
 
+def test_a_load_during_which_the_encoder_changes_and_changes_back_meets_one_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("index.writing.BLOCK", 2)
+    d = SoftDict({"a": 1}, encoder="random:1")
+
+    def change(progress: Progress) -> None:
+        if progress.phase == "encoding" and progress.done in (0, progress.total):
+            d.reencode("random:1" if progress.done else "random:2")
+
+    d.load(b"key,value\nb,2\nc,3\nd,4\ne,5\n", CSV, progress=change)
+
+    assert d.encoder.identity == "random:1" and all(finds_itself(d, key) for key in "abcde")
+
+
 CSV = LoadOptions(format="csv")
 
 

@@ -243,6 +243,32 @@ def test_a_load_that_stopped_leaves_its_vectors_and_one_that_ends_none(
         assert vector.tolist() == RandomEncoder(14).encode([key])[0].tolist()
 
 
+@pytest.mark.parametrize("other", ["random:16", "circle"])  # the last has other dimensions
+def test_what_a_load_that_stopped_left_is_not_for_an_encoder_that_comes_meanwhile(
+    tmp_path: Path, other: str
+) -> None:
+    keys = [f"key {number}" for number in range(2 * CHUNK)]
+
+    def stop(progress: Any) -> None:
+        if progress.phase == "writing":
+            raise KeyboardInterrupt
+
+    def meanwhile(progress: Any) -> None:
+        if progress.phase == "encoding" and catalog["d"].encoder.identity == "random:15":
+            catalog["d"].reencode(other)
+
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("d", encoder="random:15")["a"] = 1
+        with pytest.raises(KeyboardInterrupt):
+            catalog["d"].load(table(keys), CSV, progress=stop)
+        assert kept_bytes(tmp_path) > 0
+        catalog["d"].load(table(keys), CSV, progress=meanwhile)
+        expected = catalog["d"].encoder.encode(keys)
+
+    found = vectors(tmp_path, "d")
+    assert all(found[key].tolist() == row.tolist() for key, row in zip(keys, expected, strict=True))
+
+
 # -- the files ---------------------------------------------------------------------------------
 
 WIDTH = 8
