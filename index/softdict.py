@@ -737,7 +737,7 @@ class SoftDict(MutableMapping[str, Any]):
             if not store.holds(self._first.id):
                 raise UnknownDataset(self.name, [record.name for record in store.records()])
             return read  # it is still there now, so nothing was deleted while it was read
-        with self._store.reading() as store:
+        with self._store.reader.reading() as store:
             records = {record.name: record for record in store.records()}
             if self.name not in records:
                 raise UnknownDataset(self.name, list(records))

@@ -280,6 +280,39 @@ def test_a_forked_process_reads_what_was_there_and_writes_nothing(tmp_path):
         assert dict(d) == {"a": 1, "b": 3}
 
 
+def test_a_forked_process_never_sees_half_of_a_change(tmp_path):
+    with python(
+        "import os, sys\n"
+        "from index import Catalog\n"
+        "from index.store import Store\n"
+        "keys = [f'key {number}' for number in range(9000)]\n"
+        "entries = Store.entries\n"
+        "(read, tell), (wait, go_on) = os.pipe(), os.pipe()\n"
+        "def slowly(self, *arguments, **named):\n"
+        "    for batch in entries(self, *arguments, **named):\n"
+        "        yield batch\n"
+        "        os.write(tell, b'.')\n"
+        "        os.read(wait, 1)\n"
+        "with Catalog.open(sys.argv[1]) as catalog:\n"
+        "    catalog.create('d', encoder='random').update(dict.fromkeys(keys, 1))\n"
+        "catalog = Catalog.open(sys.argv[1])\n"
+        "if not os.fork():\n"
+        "    Store.entries = slowly\n"
+        "    print(set(catalog['d'].values()), flush=True)\n"
+        "    os.write(tell, b'!')\n"
+        "    os._exit(0)\n"
+        "os.close(tell)\n"
+        "while os.read(read, 1) == b'.':\n"
+        "    catalog['d'].update(dict.fromkeys(keys, 2))\n"
+        "    os.write(go_on, b'.')\n"
+        "catalog.close()\n",
+        tmp_path,
+    ) as forking:
+        said, _ = forking.communicate(timeout=60)
+
+    assert said == "{1}\n"
+
+
 def test_what_was_closed_says_so_and_goes_on_showing_what_it_had_read(tmp_path):
     with SoftDict({"a": 1}, encoder="random") as private:
         pass
