@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Self
@@ -158,7 +159,8 @@ class Store:
         self.home = home
         self._opened_read_only = read_only
         self._process = os.getpid()
-        self._lock = Turn()
+        # Nobody writes by a read-only one: who waits there waits for no write, and is not Busy.
+        self._lock: AbstractContextManager[object] = threading.RLock() if read_only else Turn()
         self._closed = False
         self._afterwards: list[Callable[[], None]] = []
         self._file_lock: FileLock | None = None

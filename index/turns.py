@@ -9,6 +9,7 @@ that; a service, whose threads are few, does not:
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -17,13 +18,16 @@ from contextvars import ContextVar
 
 from index.errors import Busy
 
-_until: ContextVar[float | None] = ContextVar("until", default=None)  # of time.monotonic
+_until: ContextVar[float] = ContextVar("until", default=math.inf)  # of time.monotonic
 
 
 @contextmanager
 def patience(seconds: float) -> Iterator[None]:
-    """Wait so long at most, in this thread, for turns at writing; raise Busy after that."""
-    token = _until.set(time.monotonic() + seconds)
+    """Wait so long at most, in this thread, for turns at writing; raise Busy after that.
+
+    Inside another one, the shorter of the two holds.
+    """
+    token = _until.set(min(time.monotonic() + seconds, _until.get()))
     try:
         yield
     finally:
@@ -37,9 +41,8 @@ class Turn:
         self._lock = threading.RLock()
 
     def __enter__(self) -> None:
-        until = _until.get()
-        wait = -1.0 if until is None else max(0.0, until - time.monotonic())
-        if not self._lock.acquire(timeout=wait):
+        wait = max(0.0, _until.get() - time.monotonic())
+        if not self._lock.acquire(timeout=min(wait, threading.TIMEOUT_MAX)):
             raise Busy
 
     def __exit__(self, *_: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -131,6 +132,43 @@ def test_entries_that_nobody_has_read_yet_are_read_while_a_load_is_written(tmp_p
             assert ended(asking, listing)
 
         assert {"x": 1, "y": 2} in found and 2 in found
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_who_waits_for_another_to_have_read_waits_for_no_write_and_is_not_busy(
+    tmp_path: Path, read_only: bool
+) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("a", encoder="random")["x"] = 1
+    found: list[object] = []
+
+    def hastily() -> None:
+        with patience(0):
+            found.append(catalog["a"]["x"])
+
+    with Catalog.open(tmp_path, read_only=read_only) as catalog:
+        with catalog._store.reader.reading():
+            asking = begun(hastily)
+            while asking.is_alive() and not catalog["a"]._reading.locked():
+                pass  # until it has begun
+
+        assert ended(asking) and found == [1]
+
+
+@pytest.mark.parametrize("others", [math.inf, 1e12, PATIENCE])  # seconds
+def test_of_two_patiences_the_shorter_holds_and_one_may_be_endless(others: float) -> None:
+    d = SoftDict({"a": 1}, encoder="random")
+    load = partial(d.load, b"key,value\nz,3\n", CSV)
+
+    with Held(lambda tell: load(progress=tell)):
+        with pytest.raises(Busy), patience(0), patience(others):
+            d["a"] = 2
+        with pytest.raises(Busy), patience(others), patience(0):
+            d["a"] = 3
+    with patience(others):
+        d["a"] = 4
+
+    assert d["a"] == 4
 
 
 def in_eight_threads(work: Callable[[int], object]) -> list[BaseException]:
