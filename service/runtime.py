@@ -37,7 +37,8 @@ BUNDLED = Path(__file__).resolve().parent.parent / "data"
 # that was killed is taken up again, and a dataset that was deleted later stays deleted.
 MARK = "bundled-unfinished"
 KEPT_FREE = 2  # threads that writes leave to questions
-PLACE_WAIT, TURN_WAIT = 1.0, 10.0  # seconds that a write waits for a thread's place, and its turn
+PLACE_WAIT = 1.0  # seconds that a write waits for a thread's place while none is taken or left
+TURN_WAIT = 10.0  # seconds that it waits for its turn
 Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,9 @@ class Runtime:
         self.jobs = Jobs(waiting=settings.max_jobs, kept=settings.kept_jobs)
         self.started = time.time()
         self._closing = False
-        self._places = threading.BoundedSemaphore(max(1, settings.threads - KEPT_FREE))
+        self._places = threading.Condition()
+        self._free = max(1, settings.threads - KEPT_FREE)  # threads that may wait for a turn
+        self._moved = time.monotonic()  # when a place was last taken or left
         self._loads = 0  # how many loads requests wait for
         self._load_ended = threading.Condition()
         self._warm = threading.Event()
@@ -94,13 +97,22 @@ class Runtime:
 
     @contextmanager
     def _place(self) -> Iterator[None]:
-        """Take one of the threads that may wait for a turn: others stay for who only asks."""
-        if not self._places.acquire(timeout=PLACE_WAIT):
-            raise Busy
+        """Take one of the threads that may wait for a turn: others stay for who only asks.
+
+        They are not held up by many writes that wait for a place, one after the other: where
+        nothing moves, each is refused at once.
+        """
+        with self._places:
+            left = self._moved + PLACE_WAIT - time.monotonic()
+            if not self._places.wait_for(lambda: self._free, max(0.0, left)):
+                raise Busy
+            self._free, self._moved = self._free - 1, time.monotonic()
         try:
             yield
         finally:
-            self._places.release()
+            with self._places:
+                self._free, self._moved = self._free + 1, time.monotonic()
+                self._places.notify()
 
     def stop_loads(self) -> None:
         """Let what is being loaded end at its next report. A signal's handler may call this."""

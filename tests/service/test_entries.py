@@ -269,6 +269,32 @@ def test_writes_that_wait_leave_threads_to_questions_and_end_as_busy(
     assert [each["name"] for each in client.get("/datasets").get_json()["datasets"]] == ["paises"]
 
 
+def test_a_write_waits_for_a_thread_s_place_while_others_come_and_go_and_else_is_refused_at_once(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.runtime.PLACE_WAIT", 2 * PATIENCE)
+    client = make(threads=3)  # of which one may wait for a turn
+    client.post("/datasets", json={"name": "paises", "entries": COUNTRIES})
+    state = client.application.extensions["softdict"]
+    begun, go_on = threading.Event(), threading.Event()
+
+    def long_write(_: SoftDict) -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(state.write, "paises", long_write)
+        assert begun.wait(PATIENCE)
+        state._moved -= 2 * PATIENCE  # since when nothing moved
+        refused = in_thread(lambda: client.put("/datasets/paises/entries/x", json=1))
+        state._moved += 2 * PATIENCE
+        waits = pool.submit(client.put, "/datasets/paises/entries/y", json=1)
+        go_on.set()
+
+        assert refused.status_code == 503
+        assert waits.result(PATIENCE).status_code == 201
+
+
 def in_thread(work: Callable[[], Result]) -> Result:
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result(PATIENCE)
