@@ -9,7 +9,6 @@ blend: the weights of the others are renormalised, and ``known`` says what they 
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -44,7 +43,6 @@ class LabelTable:
         self._codes: dict[str, int] = {label: code for code, label in enumerate(self.labels)}
         self.characters = sum(map(len, self.labels))
         self.used = self.characters  # of labels that entries have, when last looked through
-        self._adding = threading.Lock()
 
     def is_loose(self, rows: int) -> bool:
         """Tell whether so many rows may have less than half of what the table holds."""
@@ -59,19 +57,17 @@ class LabelTable:
         return self._codes.get(label)
 
     def code(self, label: str) -> int:
-        """Return the label's code, a new one if need be (writers only)."""
-        code = self._codes.get(label)
-        return self._added(label) if code is None else code
+        """Return the label's code, a new one if need be.
 
-    def _added(self, label: str) -> int:
-        with self._adding:
-            code = self._codes.get(label)
-            if code is None:  # nobody else was faster
-                code = len(self.labels)
-                self.labels.append(label)
-                self._codes[label] = code
-                self.characters += len(label)
-            return code
+        Without a lock: a signal's handler that writes would wait for ever at one.
+        """
+        while (code := self._codes.get(label)) is None:
+            place = len(self.labels)
+            self.labels.append(label)
+            self.characters += len(label)
+            if self.labels[place] == label:  # nobody else was faster
+                self._codes.setdefault(label, place)
+        return code
 
 
 def check_columns(columns: Sequence[Column]) -> None:
