@@ -866,11 +866,11 @@ class SoftDict(MutableMapping[str, Any]):
         self, snapshot: Snapshot, changes: Changes, *, progress: Report | None = None
     ) -> None:
         """Store prepared changes in one transaction, and show them to readers."""
-        if self._basis != self.version:
-            raise _inside_another()
-        after = snapshot.with_values(changes.updates)
         done, total = len(changes.updates), len(changes.updates) + changes.added
         with self._change() as store:
+            if self._basis != self.version:
+                raise _inside_another()
+            after = snapshot.with_values(changes.updates)
             if after.columns != self.columns:
                 store.set_columns(self.id, after.columns)
             store.update_values(

@@ -16,6 +16,7 @@ import pytest
 from index import Catalog, LoadOptions, Progress, SoftDict, softdict
 from index import catalog as catalog_module
 from index.errors import Busy, UnknownDataset, UnknownEntry
+from index.snapshot import Snapshot
 from index.turns import patience
 from index.values import LabelTable
 from tests.service.running import PATIENCE
@@ -294,6 +295,24 @@ def test_a_write_from_inside_a_transaction_of_the_same_dictionary_fails_it_and_n
         assert dict(d) == shown == {"a": 1, "b": 2}
         d.update({"a": 5, "c": 6, "z": 7})
         assert (d["a"], d["c"], d["z"]) == (5, 6, 7)
+
+
+def test_a_write_from_a_signal_s_handler_is_not_lost_under_the_one_that_it_came_into(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    d = SoftDict({"a": 1}, encoder="random")
+    real = Snapshot.with_values
+
+    def interrupted(self: Snapshot, changes: object) -> Snapshot:
+        monkeypatch.setattr(Snapshot, "with_values", real)
+        d["z"] = 1
+        return real(self, changes)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Snapshot, "with_values", interrupted)
+    with pytest.raises(RuntimeError, match="inside another write of it"):
+        d["a"] = 2
+
+    assert dict(d) == {"a": 1}
 
 
 def once(phase: str, work: Callable[[], object]) -> Callable[[Progress], None]:
