@@ -59,7 +59,7 @@ class Embedding:
     ) -> list[int]:
         """Fill in the rows that are known, and give the places of the others."""
         places = {text: place for place, text in enumerate(texts)}
-        for text, row in self._store.vectors(encoder.identity, texts):
+        for text, row in self._store.reader.vectors(encoder.identity, texts):
             if text in places and len(row) == encoder.dimension:
                 rows[places.pop(text)] = row
         asked = list(places)
