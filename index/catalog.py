@@ -244,7 +244,7 @@ class Catalog(Mapping[str, SoftDict]):
                     **settings,
                 )
                 dataset = SoftDict.stored(store, record)
-                dataset.apply(empty, changes, progress=progress)
+                dataset.apply(empty, changes, since=record.version, progress=progress)
                 store.after_commit(lambda: self._publish(dataset))
             embedding.done()
         return changes

@@ -212,7 +212,6 @@ class SoftDict(MutableMapping[str, Any]):
         self._writing = Turn()
         self._reading = threading.Lock()
         self._changing = False  # a thread that writes could begin anew, in a callback or a signal
-        self._basis = 0  # the version that the write which goes on began with
         self._loaded: Moment | None = None
         self._rebuilder = Rebuilder(self._rebuild, lambda: self._is_due(self._moment))
         self._given = None if given is None else open_encoder(given)
@@ -390,8 +389,7 @@ class SoftDict(MutableMapping[str, Any]):
         self.put(key, value)
 
     def __delitem__(self, key: str) -> None:
-        with self._writing:
-            self._remove(self._snapshot, [self._find(self._snapshot, key)])
+        self._remove(lambda snapshot: [self._find(snapshot, key)])
 
     def pop(self, key: str, default: Any = _RAISE) -> Any:
         """Remove a key and give what it held; without it the default, or UnknownEntry."""
@@ -414,8 +412,7 @@ class SoftDict(MutableMapping[str, Any]):
 
     def clear(self) -> None:
         """Remove every entry in one transaction."""
-        with self._writing:
-            self._remove(self._snapshot, list(self._snapshot.places()))
+        self._remove(lambda snapshot: list(snapshot.places()))
 
     def entry(self, key: str) -> Entry:
         """Give what a key's columns hold, attributes too, and its time of arrival.
@@ -666,8 +663,8 @@ class SoftDict(MutableMapping[str, Any]):
         """
         parsed = parse_settings(settings)
         with self._writing:
-            after = self._snapshot
-            with self._change() as store:
+            now, after = self._moment
+            with self._change(now.version) as store:
                 store.set_settings(self.id, parsed)
                 if parsed.get("precision") == "full" and after.rounding:
                     after = read_all(self._store, self._record)  # only the store has them in full
@@ -697,9 +694,10 @@ class SoftDict(MutableMapping[str, Any]):
                 rows[there] = embedding.encode([block.keys[row] for row in there], worker, pace)
                 vectors.append(VectorBlock(rows))
             with self._writing:
-                if self._snapshot is not snapshot:
+                now, present = self._moment
+                if present is not snapshot:
                     return False
-                with self._change() as store:
+                with self._change(now.version) as store:
                     for block, made in zip(snapshot.blocks, vectors, strict=True):
                         store.update_vectors(zip(block.ids.tolist(), made[:], strict=True))
                     store.set_encoder(self.id, spec, worker.identity, worker.dimension)
@@ -838,14 +836,13 @@ class SoftDict(MutableMapping[str, Any]):
             ready = _ready(seen, columns)
             changes = prepared(record, ready)
             with self._writing:
-                self._basis = self.version
                 now, snapshot = self._moment
                 if snapshot is not seen:
                     ready = _ready(snapshot, columns)
                     changes = prepared(
                         now, ready, changes if now.encoder == record.encoder else None
                     )
-                self.apply(ready, changes, progress=progress)
+                self.apply(ready, changes, since=now.version, progress=progress)
                 after = self._snapshot
             embedding.done()
         return changes, after
@@ -863,13 +860,11 @@ class SoftDict(MutableMapping[str, Any]):
             check_fits(new, *size)
 
     def apply(
-        self, snapshot: Snapshot, changes: Changes, *, progress: Report | None = None
+        self, snapshot: Snapshot, changes: Changes, *, since: int, progress: Report | None = None
     ) -> None:
-        """Store prepared changes in one transaction, and show them to readers."""
+        """Store changes prepared for the version ``since`` in one transaction, and show them."""
         done, total = len(changes.updates), len(changes.updates) + changes.added
-        with self._change() as store:
-            if self._basis != self.version:
-                raise _inside_another()
+        with self._change(since) as store:
             after = snapshot.with_values(changes.updates)
             if after.columns != self.columns:
                 store.set_columns(self.id, after.columns)
@@ -888,20 +883,30 @@ class SoftDict(MutableMapping[str, Any]):
             self._show(after.with_blocks(changes.fresh))
             _tell_written(progress, total, total)  # the last chance to cancel: a fit takes long
 
-    def _remove(self, snapshot: Snapshot, places: Sequence[Place]) -> None:
-        with self._change() as store:
-            store.delete_entries(self.id, [snapshot.id(place) for place in places])
-            self._show(snapshot.without(places))
+    def _remove(self, find: Callable[[Snapshot], Sequence[Place]]) -> None:
+        """Remove the entries that are found."""
+        with self._writing:
+            now, snapshot = self._moment
+            places = find(snapshot)
+            with self._change(now.version) as store:
+                store.delete_entries(self.id, [snapshot.id(place) for place in places])
+                self._show(snapshot.without(places))
 
     @contextmanager
-    def _change(self) -> Iterator[Store]:
-        """Take the writers' turn and a transaction, and count the change."""
+    def _change(self, since: int) -> Iterator[Store]:
+        """Take the writers' turn and a transaction, and count the change.
+
+        Refuse it if the dictionary was written to after the version ``since``, which was looked at
+        in the same turn: by a signal's handler, say.
+        """
         with self._writing:
             if self._changing:
                 raise _inside_another()
             self._changing = True
             try:
                 with self._store.transaction() as store:
+                    if self.version != since:
+                        raise _inside_another()
                     store.touch(self.id, self.name)
                     yield store
             finally:

@@ -120,8 +120,9 @@ def prepare(
             elif values != snapshot.values(place):
                 changes.updates[place] = values
         pace.skip(len(batch) - len(new))
-        keys = [key for key, _ in batch]
-        before = made.pop() if made and made[-1].keys[0] in keys else None
+        before = None
+        if made and any(key in made[-1].rows for key, _ in batch):
+            before = made.pop()
         if new:
             vectors = _vectors([key for key, _ in new], before, encoder, embedding, pace)
             changes.fresh.append(_block(snapshot, new, vectors))
@@ -143,12 +144,12 @@ def _vectors(
         pace.skip(len(keys))
         return before.vectors
     rows = np.empty((len(keys), before.vectors.shape[1]), np.float32)
-    known = np.array([key in before.rows for key in keys])
-    places = [before.rows[key] for key in keys if key in before.rows]
-    rows[known] = before.vectors[np.array(places, np.int64)]
-    pace.skip(len(places))
-    if others := [key for key in keys if key not in before.rows]:
-        rows[~known] = embedding.encode(others, encoder(), pace)
+    places = np.array([before.rows.get(key, -1) for key in keys])
+    new = np.flatnonzero(places < 0)
+    rows[places >= 0] = before.vectors[places[places >= 0]]
+    pace.skip(len(keys) - len(new))
+    if len(new):
+        rows[new] = embedding.encode([keys[row] for row in new.tolist()], encoder(), pace)
     return VectorBlock(rows)
 
 

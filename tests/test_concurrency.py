@@ -21,6 +21,8 @@ from index.turns import patience
 from index.values import LabelTable
 from tests.service.running import PATIENCE
 
+CSV = LoadOptions(format="csv")
+
 
 def begun(work: Callable[[], object]) -> threading.Thread:
     thread = threading.Thread(target=work, daemon=True)
@@ -91,7 +93,7 @@ WRITES: list[Callable[[Catalog, str], object]] = [
     lambda catalog, name: catalog[name].pop("x"),
     lambda catalog, name: catalog[name].clear(),
     lambda catalog, name: catalog[name].configure(temperature=0.2),
-    lambda catalog, name: catalog[name].load(b"key,value\nx,9\n", LoadOptions(format="csv")),
+    lambda catalog, name: catalog[name].load(b"key,value\nx,9\n", CSV),
     lambda catalog, name: catalog[name].reencode("random:2"),
     lambda catalog, name: catalog.delete(name),
     lambda catalog, name: catalog.create("c", encoder="random"),
@@ -107,7 +109,7 @@ def test_a_write_waits_no_longer_than_its_patience_and_then_changes_nothing(
         for each in "ab":
             catalog.create(each, encoder="random", temperature=0.1).update({"x": 1, "y": 2})
         before = [dict(catalog[each].items()) for each in "ab"], catalog["b"].describe()
-        load = partial(catalog["a"].load, b"key,value\nz,3\n", LoadOptions(format="csv"))
+        load = partial(catalog["a"].load, b"key,value\nz,3\n", CSV)
 
         with Held(lambda tell: load(progress=tell)):
             with pytest.raises(Busy, match="another write"), patience(0.01):
@@ -125,7 +127,7 @@ def test_entries_that_nobody_has_read_yet_are_read_while_a_load_is_written(tmp_p
         for each in "ab":
             catalog.create(each, encoder="random").update({"x": 1, "y": 2})
     with Catalog.open(tmp_path) as catalog:
-        load = partial(catalog["a"].load, b"key,value\nz,3\n", LoadOptions(format="csv"))
+        load = partial(catalog["a"].load, b"key,value\nz,3\n", CSV)
         found: list[object] = []
         with Held(lambda tell: load(progress=tell)):
             asking = begun(lambda: found.append(dict(catalog["b"].items())))
@@ -315,6 +317,33 @@ def test_a_write_from_a_signal_s_handler_is_not_lost_under_the_one_that_it_came_
     assert dict(d) == {"a": 1}
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda d: d.update({"a": 2}),
+        lambda d: d.pop("a"),
+        lambda d: d.clear(),
+        lambda d: d.configure(temperature=0.2),
+    ],
+)
+def test_a_write_that_a_signal_s_handler_came_before_is_refused_and_the_handler_s_is_kept(
+    monkeypatch: pytest.MonkeyPatch, write: Callable[[SoftDict], object]
+) -> None:
+    d = SoftDict({"a": 1}, encoder="random")
+    real = SoftDict._change
+
+    def interrupted(self: SoftDict, since: int) -> object:
+        monkeypatch.setattr(SoftDict, "_change", real)
+        d["z"] = 1  # between the look at the entries and the transaction
+        return real(self, since)
+
+    monkeypatch.setattr(SoftDict, "_change", interrupted)
+    with pytest.raises(RuntimeError, match="inside another write of it"):
+        write(d)
+
+    assert dict(d) == {"a": 1, "z": 1} and d.describe().temperature == "auto"
+
+
 def once(phase: str, work: Callable[[], object]) -> Callable[[Progress], None]:
     """Do work in a load's first report from a phase."""
     left = [work]
@@ -378,9 +407,6 @@ def test_a_load_during_which_the_encoder_changes_and_changes_back_meets_one_alon
     d.load(b"key,value\nb,2\nc,3\nd,4\ne,5\n", CSV, progress=change)
 
     assert d.encoder.identity == "random:1" and all(finds_itself(d, key) for key in "abcde")
-
-
-CSV = LoadOptions(format="csv")
 
 
 def append(catalog: Catalog, source: object) -> int:
