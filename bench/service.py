@@ -34,8 +34,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+from bench.load import rows_of
+
 ROOT = Path(__file__).resolve().parents[1]
-COLOURS = ROOT / "data" / "colores.csv"
 CLIENTS = (1, 16)
 WORDS = ("tropical", "wet", "old", "bright", "pale", "deep"), ("sea", "sand", "wine", "moss", "sky")
 Target = Callable[[], str]  # method, path and, on a line of its own, the body
@@ -183,9 +184,8 @@ def main() -> None:
 
 def load(address: tuple[str, int], rows: int) -> Iterator[object]:
     """Begin a load as a job; give something again and again until it has ended."""
-    names = [row.split(",")[0] for row in COLOURS.read_text("utf-8").splitlines()[1:]]
-    pairs = itertools.islice(itertools.permutations(names, 2), 0, None, 7)
-    lines = "".join(f'"{one} {other}",1\n' for one, other in itertools.islice(pairs, rows))
+    table = itertools.islice(rows_of(None), 1, rows + 1)
+    lines = "".join(f'"{key}",{number}\n' for key, number, _ in table)
     client = Client(*address)
     target = f"POST /datasets?name=own&if_exists=append&wait=0\nkey,value\n{lines}"
     job = json.loads(client.send(target, "text/csv")[1])
