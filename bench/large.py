@@ -348,7 +348,7 @@ class Storm:
             self.searches.append((before if before == self._now() else "between", exact, took))
 
     def _now(self) -> str:
-        busy = self.dataset._rebuilder.busy
+        busy = self.dataset.settling
         return "during the sketch" if busy and self.phase == "writes" else self.phase
 
     def write(self) -> None:
@@ -467,22 +467,22 @@ def storm(home: Path, keys: RealKeys, count: int) -> Figures:
 def count_sketches(dataset: SoftDict) -> list[float]:
     """Note the seconds of each sketch from now on."""
     took: list[float] = []
-    build = dataset._rebuilder._build
+    build = dataset._moments._rebuilder._build
 
     def timed(go_on: Callable[[], bool]) -> None:
         start = time.perf_counter()
         build(go_on)
         took.append(time.perf_counter() - start)
 
-    dataset._rebuilder._build = timed
+    dataset._moments._rebuilder._build = timed
     return took
 
 
 def close_in_the_middle(catalog: Catalog, dataset: SoftDict) -> tuple[float, bool]:
     """Close while a sketch is made: the seconds that takes, and whether a thread is left."""
-    dataset._rebuilder.start()
+    dataset._moments._rebuilder.start()
     time.sleep(3e-6 * len(dataset))  # 3 s for a million
-    assert dataset._rebuilder.busy
+    assert dataset.settling
     took = seconds(catalog.close)
     return took, any(thread.name == "softdict-sketch" for thread in threading.enumerate())
 

@@ -1,14 +1,11 @@
 """The facade: a mapping whose values are also found by meaning.
 
-It composes the store (the truth), the snapshot (what readers see), the encoder and the
-formula, and owns the lock: writers of one dictionary take turns; readers take the
-snapshot of the moment and never wait.
+It composes the store (the truth), the moments of the dataset in it (what readers see, and whose
+turn it is to write), the encoder and the formula.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import (
     Callable,
     ItemsView,
@@ -19,10 +16,9 @@ from collections.abc import (
     Sequence,
     ValuesView,
 )
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -49,10 +45,8 @@ from index.errors import (
     EncoderUnavailable,
     InvalidRequest,
     NotEnoughMemory,
-    UnknownDataset,
     UnknownEntry,
 )
-from index.fitting import due, fit_snapshot
 from index.loading import (
     LoadOptions,
     Table,
@@ -62,37 +56,23 @@ from index.loading import (
     write_table,
 )
 from index.memory import check_fits
+from index.moments import Moments
 from index.naming import LONGEST_KEY, check_name
 from index.pace import Pace, Report
-from index.reading import read_all, read_entries
-from index.rebuilding import Rebuilder, is_due, laid_on, sketched
 from index.settings import (
     new_settings,
     parse_settings,
     standing_temperature,
     standing_tolerance,
 )
-from index.sketch import Cancelled
 from index.snapshot import Place, Snapshot
 from index.store import Record, Store
 from index.temperature import Temperature
-from index.turns import Turn
 from index.values import check_columns
-from index.vectors import VectorBlock, half_is_fast
+from index.vectors import VectorBlock
 from index.writing import Changes, Row, by_column, cast_row, load_report, prepare, table_rows
 
-log = logging.getLogger("softdict")
 _RAISE: Any = object()  # no default was given
-
-
-class Moment(NamedTuple):
-    """What a dataset is at one moment. It is published whole, and a question takes it once.
-
-    Its encoder goes by its record: queries are never compared with the vectors of another.
-    """
-
-    record: Record
-    snapshot: Snapshot
 
 
 class _Items(ItemsView[str, Any]):
@@ -205,15 +185,7 @@ class SoftDict(MutableMapping[str, Any]):
         return cls.stored(store, record)
 
     def _attach(self, store: Store, record: Record, given: Encoder | None = None) -> None:
-        self._store = store
-        self._first = record
-        # Locks are taken in this order: these two, then the store's own, which all datasets share.
-        # So the entries are read before a transaction begins, never inside one.
-        self._writing = Turn()
-        self._reading = threading.Lock()
-        self._changing = False  # a thread that writes could begin anew, in a callback or a signal
-        self._loaded: Moment | None = None
-        self._rebuilder = Rebuilder(self._rebuild, lambda: self._is_due(self._moment))
+        self._moments = Moments(store, record)
         self._given = None if given is None else open_encoder(given)
         self._own = None if self._given is given else self._given  # it ends with this dictionary
 
@@ -222,24 +194,20 @@ class SoftDict(MutableMapping[str, Any]):
         self.stop()
         if self._own is not None:
             self._own.close()
-        self._store.close()
+        self._moments.store.close()
 
     def stop(self, *, wait: bool = True) -> None:
         """Cancel what goes on in the background, for good; an unfinished sketch leaves nothing."""
-        self._rebuilder.stop(wait=wait)
+        self._moments.stop(wait=wait)
 
     def retire(self) -> None:
-        """Stop, and drop what is kept beside the store: the dataset is there no more.
-
-        Who still reads it goes on: a file that is mapped outlives its name.
-        """
-        home, dataset = self._store.home, self.id
-        self._rebuilder.end(lambda: None if home is None else generation.drop(home, dataset))
+        """Stop, and drop what is kept beside the store: the dataset is there no more."""
+        self._moments.end()
 
     @property
     def settling(self) -> bool:
         """Whether something goes on in the background that ``settle`` would wait for."""
-        return self._rebuilder.busy
+        return self._moments.settling
 
     def settle(self) -> None:
         """Wait for what goes on in the background: a large dataset's sketch (see ``search``).
@@ -247,7 +215,7 @@ class SoftDict(MutableMapping[str, Any]):
         Do so before a fork: a child of a dictionary that is being sketched scores every key from
         then on, and may wait for ever at a lock that NumPy's BLAS held.
         """
-        self._rebuilder.wait()
+        self._moments.settle()
 
     def __enter__(self) -> Self:
         return self
@@ -263,7 +231,7 @@ class SoftDict(MutableMapping[str, Any]):
         )
 
     def __repr__(self) -> str:
-        entries = "" if self._loaded is None else f": {len(self)} entries"
+        entries = "" if not self._moments.was_read else f": {len(self)} entries"
         return f"<SoftDict {self.name!r}{entries}>"
 
     # What it is
@@ -333,7 +301,7 @@ class SoftDict(MutableMapping[str, Any]):
 
     def describe(self) -> Description:
         """Tell what it holds, without opening the encoder."""
-        record, snapshot = self._moment
+        record, snapshot = self._moments.present
         in_use, source = standing_temperature(record)
         return Description(
             name=record.name,
@@ -393,7 +361,7 @@ class SoftDict(MutableMapping[str, Any]):
 
     def pop(self, key: str, default: Any = _RAISE) -> Any:
         """Remove a key and give what it held; without it the default, or UnknownEntry."""
-        with self._writing:  # of several threads, one gets it
+        with self._moments.turn:  # of several threads, one gets it
             if key not in self and default is not _RAISE:
                 return default
             value = self[key]
@@ -402,12 +370,12 @@ class SoftDict(MutableMapping[str, Any]):
 
     def popitem(self) -> tuple[str, Any]:
         """Remove the first entry and give it; KeyError where there is none."""
-        with self._writing:
+        with self._moments.turn:
             return super().popitem()
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """Give what a key holds; where it is not there, put the default first."""
-        with self._writing:
+        with self._moments.turn:
             return super().setdefault(key, default)
 
     def clear(self) -> None:
@@ -509,7 +477,7 @@ class SoftDict(MutableMapping[str, Any]):
 
     def export(self, format: str) -> Iterator[bytes]:
         """Write the entries as ``csv``, ``jsonl`` or ``parquet``, piece by piece."""
-        record, snapshot = self._moment
+        record, snapshot = self._moments.present
         entries = map(snapshot.entry, snapshot.places())
         return write_table(format, record.key_column, record.columns, entries)
 
@@ -582,7 +550,7 @@ class SoftDict(MutableMapping[str, Any]):
         explain: bool = False,
     ) -> list[Answer]:
         """Answer many queries, by one matrix product; see ``search``."""
-        record, snapshot = self._moment
+        record, snapshot = self._moments.present
         question = parse_question(
             queries,
             k=k,
@@ -617,7 +585,7 @@ class SoftDict(MutableMapping[str, Any]):
             As for ``search``; or if weights name unknown keys, are negative, or are all
             zero.
         """
-        record, snapshot = self._moment
+        record, snapshot = self._moments.present
         question = parse_question(
             [query],
             k=k,
@@ -662,13 +630,13 @@ class SoftDict(MutableMapping[str, Any]):
             With every fault of them; then none is changed.
         """
         parsed = parse_settings(settings)
-        with self._writing:
-            now, after = self._moment
-            with self._change(now.version) as store:
+        with self._moments.turn:
+            now, after = self._moments.present
+            with self._moments.change(now.version) as store:
                 store.set_settings(self.id, parsed)
                 if parsed.get("precision") == "full" and after.rounding:
-                    after = read_all(self._store, self._record)  # only the store has them in full
-                self._show(after, refit="temperature" in parsed)
+                    after = self._moments.whole()  # only the store has them in full
+                self._moments.show(after, refit="temperature" in parsed)
 
     def reencode(self, encoder: str | None = None, *, progress: Report | None = None) -> None:
         """Give every key the vector of another encoder, or of the present version of its own.
@@ -679,7 +647,7 @@ class SoftDict(MutableMapping[str, Any]):
         spec = encoder or self._record.encoder
         worker = self._worker(spec)
         if not self._encode_anew(spec, worker, progress):
-            with self._writing:
+            with self._moments.turn:
                 self._encode_anew(spec, worker, progress)
 
     def _encode_anew(self, spec: str, worker: EncoderWorker, progress: Report | None) -> bool:
@@ -687,107 +655,35 @@ class SoftDict(MutableMapping[str, Any]):
         snapshot = self._snapshot
         pace = Pace(progress, len(snapshot))
         vectors: list[VectorBlock] = []
-        with Embedding(self._store) as embedding:
+        with Embedding(self._moments.store) as embedding:
             for block in snapshot.blocks:
                 there = np.flatnonzero(block.alive)
                 rows = np.zeros((len(block), worker.dimension), np.float32)
                 rows[there] = embedding.encode([block.keys[row] for row in there], worker, pace)
                 vectors.append(VectorBlock(rows))
-            with self._writing:
-                now, present = self._moment
+            with self._moments.turn:
+                now, present = self._moments.present
                 if present is not snapshot:
                     return False
-                with self._change(now.version) as store:
+                with self._moments.change(now.version) as store:
                     for block, made in zip(snapshot.blocks, vectors, strict=True):
                         store.update_vectors(zip(block.ids.tolist(), made[:], strict=True))
                     store.set_encoder(self.id, spec, worker.identity, worker.dimension)
-                    self._show(snapshot.with_vectors(vectors), refit=True)
+                    self._moments.show(snapshot.with_vectors(vectors), refit=True)
                     _tell_written(progress, len(snapshot), len(snapshot))
             embedding.done()
         return True
 
-    # Reading, inside
-
-    @property
-    def _moment(self) -> Moment:
-        """The settings and the entries, these read from the store on first use."""
-        if self._loaded is None:
-            with self._reading:
-                if self._loaded is None:
-                    self._loaded = self._read()
-                    self._consider(self._loaded)
-        return self._loaded
+    # Inside
 
     @property
     def _snapshot(self) -> Snapshot:
-        return self._moment.snapshot
+        return self._moments.present.snapshot
 
     @property
     def _record(self) -> Record:
         """The settings alone, for which no entry need be read."""
-        return self._first if self._loaded is None else self._loaded.record
-
-    def _read(self) -> Moment:
-        """Read the entries, and the settings with them where another process may write."""
-        if not self._store.read_only:
-            read = Moment(self._first, self._read_entries(self._first))
-            store = self._store.reader
-            if not store.holds(self._first.id):
-                raise UnknownDataset(self.name, [record.name for record in store.records()])
-            return read  # it is still there now, so nothing was deleted while it was read
-        with self._store.reader.reading() as store:
-            records = {record.name: record for record in store.records()}
-            if self.name not in records:
-                raise UnknownDataset(self.name, list(records))
-            return Moment(records[self.name], self._read_entries(records[self.name]))
-
-    def _read_entries(self, record: Record) -> Snapshot:
-        return read_entries(self._store, record, half=_half(record))
-
-    # The sketch
-
-    def _consider(self, moment: Moment) -> None:
-        """Begin to sketch the entries in the background, if that is due.
-
-        A fault is only logged: the entries can be shown without a sketch.
-        """
-        try:
-            if not self._store.read_only and self._is_due(moment):
-                self._rebuilder.start()
-        except Exception:
-            log.exception("a sketch could not be begun: every key is scanned until it can")
-
-    def _is_due(self, moment: Moment) -> bool:
-        record, snapshot = moment
-        wide = snapshot.sketch is not None and not snapshot.rounding and _half(record)
-        return wide or is_due(snapshot)
-
-    def _rebuild(self, go_on: Callable[[], bool]) -> None:
-        """Sketch the entries of the moment, keep the result on disk, and show it to readers.
-
-        Raises
-        ------
-        Cancelled
-            Once ``go_on`` says no.
-        """
-        with self._writing:
-            record, snapshot = self._moment
-        home, half = self._store.home, _half(record)
-        with generation.unfinished(home, record.id):
-            made = sketched(snapshot, home, record, go_on, half=half)
-            if home is not None:
-                generation.save(home, record, made)
-        with self._writing:
-            if not go_on():
-                raise Cancelled
-            now, changed = self._moment
-            if (now.encoder_identity, now.columns, _half(now)) != (
-                record.encoder_identity, record.columns, half,
-            ):  # fmt: skip
-                return  # vectors were replaced meanwhile: it is never opened, and a new one due
-            self._loaded = Moment(now, laid_on(made, changed))
-            if home is not None:
-                self._store.forget_deletions(record.id, until=record.version)
+        return self._moments.record
 
     # Writing, inside: one path for put, update and load
 
@@ -817,7 +713,7 @@ class SoftDict(MutableMapping[str, Any]):
         what was encoded serves. ``columns`` are those of the first entries of all; ``rows`` are
         for the columns and the attributes that a snapshot has.
         """
-        with Embedding(self._store) as embedding:
+        with Embedding(self._moments.store) as embedding:
 
             def prepared(
                 record: Record, snapshot: Snapshot, earlier: Changes | None = None
@@ -832,11 +728,11 @@ class SoftDict(MutableMapping[str, Any]):
                     earlier=earlier,
                 )
 
-            record, seen = self._moment
+            record, seen = self._moments.present
             ready = _ready(seen, columns)
             changes = prepared(record, ready)
-            with self._writing:
-                now, snapshot = self._moment
+            with self._moments.turn:
+                now, snapshot = self._moments.present
                 if snapshot is not seen:
                     ready = _ready(snapshot, columns)
                     changes = prepared(
@@ -864,7 +760,7 @@ class SoftDict(MutableMapping[str, Any]):
     ) -> None:
         """Store changes prepared for the version ``since`` in one transaction, and show them."""
         done, total = len(changes.updates), len(changes.updates) + changes.added
-        with self._change(since) as store:
+        with self._moments.change(since) as store:
             after = snapshot.with_values(changes.updates)
             if after.columns != self.columns:
                 store.set_columns(self.id, after.columns)
@@ -880,49 +776,17 @@ class SoftDict(MutableMapping[str, Any]):
                 block.ids[:], block.arrived[:] = store.insert(self.id, after.stored_rows(block))
                 done += len(block)
                 _tell_written(progress, done, total)
-            self._show(after.with_blocks(changes.fresh))
+            self._moments.show(after.with_blocks(changes.fresh))
             _tell_written(progress, total, total)  # the last chance to cancel: a fit takes long
 
     def _remove(self, find: Callable[[Snapshot], Sequence[Place]]) -> None:
         """Remove the entries that are found."""
-        with self._writing:
-            now, snapshot = self._moment
+        with self._moments.turn:
+            now, snapshot = self._moments.present
             places = find(snapshot)
-            with self._change(now.version) as store:
+            with self._moments.change(now.version) as store:
                 store.delete_entries(self.id, [snapshot.id(place) for place in places])
-                self._show(snapshot.without(places))
-
-    @contextmanager
-    def _change(self, since: int) -> Iterator[Store]:
-        """Take the writers' turn and a transaction, and count the change.
-
-        Refuse it if the dictionary was written to after the version ``since``, which was looked at
-        in the same turn: by a signal's handler, say.
-        """
-        with self._writing:
-            if self._changing:
-                raise _inside_another()
-            self._changing = True
-            try:
-                with self._store.transaction() as store:
-                    if self.version != since:
-                        raise _inside_another()
-                    store.touch(self.id, self.name)
-                    yield store
-            finally:
-                self._changing = False
-
-    def _show(self, after: Snapshot, *, refit: bool = False) -> None:
-        """Fit τ if that is due, and show readers the result once it is durable."""
-        store, dataset = self._store, self.id
-        if refit or due(store.record(dataset)):
-            store.set_fit(dataset, *fit_snapshot(after, store.record(dataset)))
-        shown = after.tidied()
-        store.after_commit(lambda: self._publish(store.record(dataset), shown))
-
-    def _publish(self, record: Record, snapshot: Snapshot) -> None:
-        self._loaded = Moment(record, snapshot)
-        self._consider(self._loaded)
+                self._moments.show(snapshot.without(places))
 
 
 def _ready(snapshot: Snapshot, columns: Callable[[], Sequence[Column]]) -> Snapshot:
@@ -934,18 +798,6 @@ def _ready(snapshot: Snapshot, columns: Callable[[], Sequence[Column]]) -> Snaps
     return Snapshot.empty(found)
 
 
-def _inside_another() -> RuntimeError:
-    return RuntimeError(
-        "the dictionary was written to inside another write of it, by a progress callback or a "
-        "signal handler: the outer one was given up"
-    )
-
-
 def _tell_written(progress: Report | None, done: int, total: int) -> None:
     if progress is not None:
         progress(Progress("writing", done, total))
-
-
-def _half(record: Record) -> bool:
-    """Tell whether the vectors of a dataset's sketch are to be held in 16 bits."""
-    return record.precision == "half" and half_is_fast()

@@ -16,6 +16,7 @@ import pytest
 from index import Catalog, LoadOptions, Progress, SoftDict, softdict
 from index import catalog as catalog_module
 from index.errors import Busy, UnknownDataset, UnknownEntry
+from index.moments import Moments
 from index.snapshot import Snapshot
 from index.turns import patience
 from index.values import LabelTable
@@ -43,22 +44,22 @@ def test_a_change_of_settings_during_the_first_question_holds_up_nobody(
         for name in "ab":
             catalog.create(name, encoder="random")["x"] = 1
     reading, go_on = threading.Event(), threading.Event()
-    read = SoftDict._read
+    read = Moments._read
 
-    def slowly(self: SoftDict) -> object:
+    def slowly(self: Moments) -> object:
         reading.set()
         go_on.wait()
         return read(self)
 
     catalog = Catalog.open(tmp_path)
     len(catalog["b"])
-    monkeypatch.setattr(SoftDict, "_read", slowly)
+    monkeypatch.setattr(Moments, "_read", slowly)
     asking = begun(lambda: catalog["a"].search("x"))
     assert reading.wait(PATIENCE)
     changing = begun(lambda: catalog["a"].configure(temperature=0.1))
     with suppress(Busy), patience(0):
         while True:  # until the change has begun
-            with catalog["a"]._writing:
+            with catalog["a"]._moments.turn:
                 pass
     held_up = not ended(begun(lambda: [catalog["b"].put("y", number) for number in range(20)]))
     go_on.set()
@@ -152,7 +153,7 @@ def test_who_waits_for_another_to_have_read_waits_for_no_write_and_is_not_busy(
     with Catalog.open(tmp_path, read_only=read_only) as catalog:
         with catalog._store.reader.reading():
             asking = begun(hastily)
-            while asking.is_alive() and not catalog["a"]._reading.locked():
+            while asking.is_alive() and not catalog["a"]._moments._reading.locked():
                 pass  # until it has begun
 
         assert ended(asking) and found == [1]
@@ -330,14 +331,14 @@ def test_a_write_that_a_signal_s_handler_came_before_is_refused_and_the_handler_
     monkeypatch: pytest.MonkeyPatch, write: Callable[[SoftDict], object]
 ) -> None:
     d = SoftDict({"a": 1}, encoder="random")
-    real = SoftDict._change
+    real = Moments.change
 
-    def interrupted(self: SoftDict, since: int) -> object:
-        monkeypatch.setattr(SoftDict, "_change", real)
+    def interrupted(self: Moments, since: int) -> object:
+        monkeypatch.setattr(Moments, "change", real)
         d["z"] = 1  # between the look at the entries and the transaction
         return real(self, since)
 
-    monkeypatch.setattr(SoftDict, "_change", interrupted)
+    monkeypatch.setattr(Moments, "change", interrupted)
     with pytest.raises(RuntimeError, match="inside another write of it"):
         write(d)
 
@@ -517,14 +518,14 @@ def test_a_question_before_new_vectors_are_shown_is_answered_from_the_old_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     d = SoftDict(KEYS, encoder="random:1")
-    show, found = SoftDict._publish, []
+    show, found = Moments._publish, []
 
-    def late(self: SoftDict, *given: object) -> None:
-        found.append(finds_itself(self, "key 3"))
+    def late(self: Moments, *given: object) -> None:
+        found.append(finds_itself(d, "key 3"))
         show(self, *given)  # type: ignore[arg-type]
-        found.append(finds_itself(self, "key 3"))
+        found.append(finds_itself(d, "key 3"))
 
-    monkeypatch.setattr(SoftDict, "_publish", late)
+    monkeypatch.setattr(Moments, "_publish", late)
     d.reencode("random:2")
 
     assert found == [True, True]

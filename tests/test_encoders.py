@@ -377,7 +377,7 @@ def test_a_dictionary_may_bring_its_own_encoder():
 def test_vectors_of_another_encoder_are_refused_with_the_command_that_helps(tmp_path):
     with SoftDict.open(tmp_path, encoder="random:1") as d:
         d["a"] = 1
-        d._store.set_encoder(d.id, "random:2", "random:1", 384)
+        d._moments.store.set_encoder(d.id, "random:2", "random:1", 384)
     with SoftDict.open(tmp_path) as d:
         with pytest.raises(EncoderMismatch, match="reencode dictionary") as refused:
             d.search("a")
@@ -422,12 +422,12 @@ def test_only_other_weights_of_the_built_in_encoder_make_a_dataset_outdated(tmp_
         assert not d.outdated  # it holds nothing yet
         d["a"] = 1
         assert not d.outdated
-        d._store.set_encoder(d.id, "builtin", "builtin:000000000000", 384)
+        d._moments.store.set_encoder(d.id, "builtin", "builtin:000000000000", 384)
     with SoftDict.open(tmp_path) as d:
         assert d.outdated
         d.reencode()
         assert not d.outdated
-        d._store.set_encoder(d.id, "random:2", "random:1", 384)
+        d._moments.store.set_encoder(d.id, "random:2", "random:1", 384)
     with SoftDict.open(tmp_path) as d:
         assert not d.outdated
 

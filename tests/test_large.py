@@ -321,7 +321,7 @@ def test_a_build_that_a_change_overtakes_is_followed_by_another(
     tmp_path, monkeypatch, change, durable
 ):
     reached, let_go = held_up(monkeypatch, "rebuilding.build_sketch")
-    monkeypatch.setattr("index.softdict.half_is_fast", lambda: True)
+    monkeypatch.setattr("index.moments.half_is_fast", lambda: True)
     d = SoftDict.open(tmp_path, encoder=ENCODER) if durable else SoftDict(encoder=ENCODER)
     with d:
         d.update(SEEDS)
@@ -531,7 +531,7 @@ def test_entries_can_be_read_where_the_disk_takes_no_note_of_it(tmp_path, monkey
         def refuse(*_, **__):  # what becomes of a commit on a full disk
             raise DiskFull(tmp_path)
 
-        monkeypatch.setattr(d._store, "transaction", refuse)
+        monkeypatch.setattr(d._moments.store, "transaction", refuse)
         assert dict(d) == {"a": 1} and d.search("a").keys == 1
 
 

@@ -22,7 +22,7 @@ TAU = 0.02
 @pytest.fixture(autouse=True)
 def _small_is_large_and_half_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("index.rebuilding.SKETCHED_FROM", 200)
-    monkeypatch.setattr("index.softdict.half_is_fast", lambda: True)
+    monkeypatch.setattr("index.moments.half_is_fast", lambda: True)
 
 
 @pytest.fixture
@@ -171,13 +171,13 @@ def test_halving_begins_with_a_sketch_made_at_once(tmp_path):
 
 
 def test_where_it_is_slow_and_where_few_keys_are_vectors_stay_in_full(home, tmp_path, monkeypatch):
-    monkeypatch.setattr("index.softdict.half_is_fast", lambda: False)
+    monkeypatch.setattr("index.moments.half_is_fast", lambda: False)
     with SoftDict.open(home) as d:
         assert (d.describe().precision, d.describe().precision_in_use) == ("half", "full")
         assert weights(d, "país")[1] == 0
         d.settle()
         assert d._snapshot.blocks[0].vectors.held.dtype == np.float32
-    monkeypatch.setattr("index.softdict.half_is_fast", lambda: True)
+    monkeypatch.setattr("index.moments.half_is_fast", lambda: True)
     few = SoftDict({"a": 1.0, "b": 2.0}, encoder=ENCODER)
     few.configure(precision="half")
     few.settle()

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index import Catalog, Column, LoadOptions, SoftDict, softdict
+from index import Catalog, Column, LoadOptions, SoftDict, moments
 from index.errors import (
     BadRows,
     DatasetExists,
@@ -50,7 +50,7 @@ def python(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 def test_the_database_is_in_wal_mode_with_full_synchronisation(tmp_path):
     with SoftDict.open(tmp_path, encoder="random") as d:
-        connection = d._store._connection
+        connection = d._moments.store._connection
 
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
@@ -142,8 +142,8 @@ def test_what_is_stopped_while_the_temperature_is_fitted_leaves_nothing(
     tmp_path, monkeypatch, work
 ):
     fitted = []
-    fit = softdict.fit_snapshot
-    monkeypatch.setattr(softdict, "fit_snapshot", lambda *given: fitted.append(1) or fit(*given))
+    fit = moments.fit_snapshot
+    monkeypatch.setattr(moments, "fit_snapshot", lambda *given: fitted.append(1) or fit(*given))
 
     def stop(progress: object) -> None:
         if fitted:

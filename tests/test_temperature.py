@@ -338,7 +338,7 @@ def test_values_that_are_corrected_are_fitted_anew():
 def test_what_comes_counts_beside_what_goes_and_what_stays_as_it_was_does_not(monkeypatch):
     fits = []
     monkeypatch.setattr(
-        "index.softdict.fit_snapshot",
+        "index.moments.fit_snapshot",
         lambda snapshot, record: fits.append(len(snapshot)) or fit_snapshot(snapshot, record),
     )
     d = SoftDict({str(angle): 1.0 for angle in range(100)}, encoder=Around())

@@ -284,7 +284,7 @@ def test_a_large_load_waits_for_its_sketch(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.rebuilding.SKETCHED_FROM", 200)
-    monkeypatch.setattr("index.softdict.half_is_fast", lambda: True)
+    monkeypatch.setattr("index.moments.half_is_fast", lambda: True)
     table = tmp_path / "many.csv"
     table.write_text("key,valor\n" + "".join(f"key {n},{n % 7}\n" for n in range(300)), "utf-8")
 

@@ -404,7 +404,9 @@ def test_a_store_with_a_column_of_vectors_without_any_answers(make: Make, tmp_pa
         dataset = catalog.create("d", encoder="random")
         dataset.update(entries)
         dataset.update({key: {"a": None, "n": held["n"]} for key, held in entries.items()})
-        dataset._store.set_columns(dataset.id, [Column("a", "vector"), Column("n", "number")])
+        dataset._moments.store.set_columns(
+            dataset.id, [Column("a", "vector"), Column("n", "number")]
+        )
     client = make()
     found = client.get("/search?q=x&explain=1").get_json()
     exported = client.get("/datasets/d/export").text

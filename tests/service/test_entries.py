@@ -245,7 +245,7 @@ def test_writes_that_wait_leave_threads_to_questions_and_end_as_busy(
         waiting.wait(PATIENCE)
         assert go_on.wait(PATIENCE)
 
-    with state.catalog["paises"]._writing:
+    with state.catalog["paises"]._moments.turn:
         late = in_thread(lambda: client.put("/datasets/paises/entries/x", json=1))
     writes = [threading.Thread(target=state.write, args=("paises", long_write)) for _ in "ab"]
     for write in writes:

@@ -329,9 +329,9 @@ def test_a_start_encodes_anew_what_other_weights_of_the_built_in_encoder_wrote(
         for name, encoder in {"other": "random", "old": "random", "new": "builtin"}.items():
             catalog.create(name, encoder=encoder, temperature=0.1).update(entries)
         old = catalog["old"]  # its vectors are of another encoder than that it goes by
-        old._store.set_encoder(old.id, "builtin", "builtin:000000000000", 384)
+        old._moments.store.set_encoder(old.id, "builtin", "builtin:000000000000", 384)
         other = catalog["other"]
-        other._store.set_encoder(other.id, "random:1", "random:0", 384)
+        other._moments.store.set_encoder(other.id, "random:1", "random:0", 384)
     with Service(tmp_path, SOFTDICT_BUNDLED="0") as service:
         service.until("/readyz")
         deadline = time.monotonic() + PATIENCE
@@ -362,7 +362,7 @@ def test_a_service_none_of_whose_datasets_can_answer_says_why_it_is_not_ready(
         for name in ("one", "two"):
             dataset = catalog.create(name, encoder="random", temperature=0.1)
             dataset["a"] = 1
-            dataset._store.set_encoder(dataset.id, "random:1", "random:0", 384)
+            dataset._moments.store.set_encoder(dataset.id, "random:1", "random:0", 384)
     with Service(tmp_path, SOFTDICT_BUNDLED="0") as service:
         unready = service.until("/readyz", 503, saying="the start failed")
 

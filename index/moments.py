@@ -1,0 +1,208 @@
+"""What a dataset is, moment by moment: readers take the present one, writers make the next.
+
+A moment is published whole, once the store has it for good. Writers of one dataset take turns;
+readers never wait, but for the first of them, which reads the entries from the store. A large
+dataset is sketched in the background, and the result laid on the moment that is present then.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from index import generation
+from index.errors import UnknownDataset
+from index.fitting import due, fit_snapshot
+from index.reading import read_all, read_entries
+from index.rebuilding import Rebuilder, is_due, laid_on, sketched
+from index.sketch import Cancelled
+from index.snapshot import Snapshot
+from index.store import Record, Store
+from index.turns import Turn
+from index.vectors import half_is_fast
+
+log = logging.getLogger("softdict")
+
+
+class Moment(NamedTuple):
+    """What a dataset is at one moment. A question takes it once.
+
+    Its encoder goes by its record: queries are never compared with the vectors of another.
+    """
+
+    record: Record
+    snapshot: Snapshot
+
+
+class Moments:
+    """The moments of one dataset in a store.
+
+    Locks are taken in this order: the turn and that of the first read, then the store's own, which
+    all datasets share. So the entries are read before a transaction begins, never inside one.
+    """
+
+    def __init__(self, store: Store, record: Record) -> None:
+        self.store = store
+        self.turn = Turn()  # of its writers
+        self._reading = threading.Lock()
+        self._changing = False  # a thread that writes could begin anew, in a callback or a signal
+        self._first = record
+        self._present: Moment | None = None
+        self._rebuilder = Rebuilder(self._rebuild, lambda: self._is_due(self.present))
+
+    @property
+    def present(self) -> Moment:
+        """The settings and the entries, these read from the store on first use."""
+        if self._present is None:
+            with self._reading:
+                if self._present is None:
+                    self._present = self._read()
+                    self._consider(self._present)
+        return self._present
+
+    @property
+    def record(self) -> Record:
+        """The settings alone, for which no entry need be read."""
+        return self._first if self._present is None else self._present.record
+
+    @property
+    def was_read(self) -> bool:
+        """Whether the entries have been read."""
+        return self._present is not None
+
+    def whole(self) -> Snapshot:
+        """Read the entries anew with vectors in full, which only the store has of a half one."""
+        return read_all(self.store, self.record)
+
+    def _read(self) -> Moment:
+        """Read the entries, and the settings with them where another process may write."""
+        first = self._first
+        if not self.store.read_only:
+            read = Moment(first, self._entries(first))
+            store = self.store.reader
+            if not store.holds(first.id):
+                raise UnknownDataset(first.name, [record.name for record in store.records()])
+            return read  # it is still there now, so nothing was deleted while it was read
+        with self.store.reader.reading() as store:
+            records = {record.name: record for record in store.records()}
+            if first.name not in records:
+                raise UnknownDataset(first.name, list(records))
+            return Moment(records[first.name], self._entries(records[first.name]))
+
+    def _entries(self, record: Record) -> Snapshot:
+        return read_entries(self.store, record, half=_half(record))
+
+    # Writing
+
+    @contextmanager
+    def change(self, since: int) -> Iterator[Store]:
+        """Take the writers' turn and a transaction, and count the change.
+
+        Refuse it if the dataset was written to after the version ``since``, which was looked at
+        in the same turn: by a signal's handler, say.
+        """
+        with self.turn:
+            if self._changing:
+                raise _inside_another()
+            self._changing = True
+            try:
+                with self.store.transaction() as store:
+                    if self.record.version != since:
+                        raise _inside_another()
+                    store.touch(self.record.id, self.record.name)
+                    yield store
+            finally:
+                self._changing = False
+
+    def show(self, after: Snapshot, *, refit: bool = False) -> None:
+        """Fit τ if that is due, and show readers the result once it is durable."""
+        store, dataset = self.store, self.record.id
+        if refit or due(store.record(dataset)):
+            store.set_fit(dataset, *fit_snapshot(after, store.record(dataset)))
+        shown = after.tidied()
+        store.after_commit(lambda: self._publish(store.record(dataset), shown))
+
+    def _publish(self, record: Record, snapshot: Snapshot) -> None:
+        self._present = Moment(record, snapshot)
+        self._consider(self._present)
+
+    # The sketch
+
+    @property
+    def settling(self) -> bool:
+        """Whether a sketch is being made, or about to be."""
+        return self._rebuilder.busy
+
+    def settle(self) -> None:
+        """Wait for it."""
+        self._rebuilder.wait()
+
+    def stop(self, *, wait: bool) -> None:
+        """Make no more sketches; an unfinished one leaves nothing."""
+        self._rebuilder.stop(wait=wait)
+
+    def end(self) -> None:
+        """Stop, and drop what is kept beside the store: the dataset is there no more.
+
+        Who still reads it goes on: a file that is mapped outlives its name.
+        """
+        home, dataset = self.store.home, self.record.id
+        self._rebuilder.end(lambda: None if home is None else generation.drop(home, dataset))
+
+    def _consider(self, moment: Moment) -> None:
+        """Begin to sketch the entries in the background, if that is due.
+
+        A fault is only logged: the entries can be shown without a sketch.
+        """
+        try:
+            if not self.store.read_only and self._is_due(moment):
+                self._rebuilder.start()
+        except Exception:
+            log.exception("a sketch could not be begun: every key is scanned until it can")
+
+    def _is_due(self, moment: Moment) -> bool:
+        record, snapshot = moment
+        wide = snapshot.sketch is not None and not snapshot.rounding and _half(record)
+        return wide or is_due(snapshot)
+
+    def _rebuild(self, go_on: Callable[[], bool]) -> None:
+        """Sketch the entries of the moment, keep the result on disk, and show it to readers.
+
+        Raises
+        ------
+        Cancelled
+            Once ``go_on`` says no.
+        """
+        with self.turn:
+            record, snapshot = self.present
+        home, half = self.store.home, _half(record)
+        with generation.unfinished(home, record.id):
+            made = sketched(snapshot, home, record, go_on, half=half)
+            if home is not None:
+                generation.save(home, record, made)
+        with self.turn:
+            if not go_on():
+                raise Cancelled
+            now, changed = self.present
+            if (now.encoder_identity, now.columns, _half(now)) != (
+                record.encoder_identity, record.columns, half,
+            ):  # fmt: skip
+                return  # vectors were replaced meanwhile: it is never opened, and a new one due
+            self._present = Moment(now, laid_on(made, changed))
+            if home is not None:
+                self.store.forget_deletions(record.id, until=record.version)
+
+
+def _half(record: Record) -> bool:
+    """Tell whether the vectors of a dataset's sketch are to be held in 16 bits."""
+    return record.precision == "half" and half_is_fast()
+
+
+def _inside_another() -> RuntimeError:
+    return RuntimeError(
+        "the dictionary was written to inside another write of it, by a progress callback or a "
+        "signal handler: the outer one was given up"
+    )
