@@ -21,7 +21,7 @@ import numpy as np
 import index.sketch
 import index.vectors
 from bench.peers import machine
-from bench.real_keys import RealKeys, real_keys
+from bench.real_keys import RealKeys, other_queries, real_keys
 from index.answers import Blend, Column, LabelBlend, NumberBlend, VectorBlend
 from index.search import Attention
 from index.sketch import Sketch, build_sketch
@@ -59,8 +59,9 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
 
 
 def ask(parser: argparse.ArgumentParser, queries: int) -> None:
-    """Let the parser take how many of the queries are asked, for ``sketched``."""
+    """Let the parser take which queries are asked, and how many of them, for ``sketched``."""
     parser.add_argument("--queries", type=int, default=queries)
+    parser.add_argument("--others", action="store_true", help="others: to choose constants by")
 
 
 def head(what: str) -> str:
@@ -140,8 +141,11 @@ def sketched(given: argparse.Namespace) -> tuple[Snapshot, np.ndarray]:
     """Give the keys as a sketched snapshot, and (q, d) queries of both kinds alike."""
     real = some_keys(given)
     order, sketch = kept_sketch(real.vectors, given.sketches)
-    places = np.linspace(0, len(real.query_vectors) - 1, given.queries).astype(int)
-    return snapshot_of(real, order, sketch), real.query_vectors[places]
+    asked = real.query_vectors
+    if given.others:
+        asked = other_queries(given.corpus, given.embedded, given.work)
+    places = np.linspace(0, len(asked) - 1, given.queries).astype(int)
+    return snapshot_of(real, order, sketch), asked[places]
 
 
 # Exact attention
