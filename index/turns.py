@@ -5,6 +5,8 @@ that; a service, whose threads are few, does not:
 
     with patience(10):          # seconds, for all the turns that are waited for inside
         d["méxico"] = 7         # Busy if another write takes longer; then nothing was changed
+
+Only waiting counts: a load that encoded for an hour is as patient as one that begins.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from contextvars import ContextVar
 
 from index.errors import Busy
 
-_until: ContextVar[float] = ContextVar("until", default=math.inf)  # of time.monotonic
+_waited: ContextVar[float] = ContextVar("waited", default=0.0)  # seconds, for all turns so far
+_most: ContextVar[float] = ContextVar("most", default=math.inf)  # what that may come to
 
 
 @contextmanager
@@ -27,11 +30,11 @@ def patience(seconds: float) -> Iterator[None]:
 
     Inside another one, the shorter of the two holds.
     """
-    token = _until.set(min(time.monotonic() + seconds, _until.get()))
+    token = _most.set(min(_waited.get() + seconds, _most.get()))
     try:
         yield
     finally:
-        _until.reset(token)
+        _most.reset(token)
 
 
 class Turn:
@@ -41,8 +44,11 @@ class Turn:
         self._lock = threading.RLock()
 
     def __enter__(self) -> None:
-        wait = max(0.0, _until.get() - time.monotonic())
-        if not self._lock.acquire(timeout=min(wait, threading.TIMEOUT_MAX)):
+        waited, began = _waited.get(), time.monotonic()
+        left = max(0.0, _most.get() - waited)
+        taken = self._lock.acquire(timeout=min(left, threading.TIMEOUT_MAX))
+        _waited.set(waited + time.monotonic() - began)
+        if not taken:
             raise Busy
 
     def __exit__(self, *_: object) -> None:

@@ -35,7 +35,8 @@ def datasets() -> DatasetsOut:
     "/datasets",
     responses={200: LoadOut, 201: LoadOut, 202: JobOut, **said(409, 413, 415, 503, 507)},
     description="A small table is answered when it is loaded; a larger one with a job, whose "
-    "progress stands at /jobs/{id}. A dry run says what would be loaded, and writes nothing.",
+    "progress stands at /jobs/{id}. The first is busy (503) where another write keeps it from its "
+    "turn; the second waits. A dry run says what would be loaded, and writes nothing.",
     openapi_extensions={"requestBody": BODY},
 )
 def create(query: LoadQuery) -> tuple[LoadOut | JobOut, int, dict[str, str]]:

@@ -120,8 +120,11 @@ class Runtime:
 
     @contextmanager
     def load_at_once(self) -> Iterator[Callable[[Progress], None]]:
-        """Hold the store open for a load that a request waits for; give what stops that load."""
-        with self._place():
+        """Hold the store open for a load that a request waits for; give what stops that load.
+
+        As any other write over HTTP, it may be Busy.
+        """
+        with self._place(), patience(TURN_WAIT):
             with self._load_ended:
                 self._loads += 1
             try:

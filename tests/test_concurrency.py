@@ -6,10 +6,12 @@ import io
 import math
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -173,6 +175,30 @@ def test_of_two_patiences_the_shorter_holds_and_one_may_be_endless(others: float
         d["a"] = 4
 
     assert d["a"] == 4
+
+
+def test_a_patience_is_for_turns_alone_however_long_the_keys_took_to_encode(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    d = SoftDict({"a": 1}, encoder="random")
+    clock = [0.0]  # seconds
+    monkeypatch.setattr("index.turns.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    held = threading.Event()
+
+    def write() -> None:
+        with d._writing:
+            held.set()
+            time.sleep(0.1)  # in which the load comes to wait
+
+    def encoding() -> None:
+        clock[0] += 3600
+        begun(write)
+        assert held.wait(PATIENCE)
+
+    with patience(PATIENCE):
+        d.load(b"key,value\nz,3\n", CSV, progress=once("encoding", encoding))
+
+    assert dict(d) == {"a": 1, "z": 3}
 
 
 def in_eight_threads(work: Callable[[int], object]) -> list[BaseException]:

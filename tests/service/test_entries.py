@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from operator import delitem
 from typing import TypeVar
 
@@ -293,6 +294,29 @@ def test_a_write_waits_for_a_thread_s_place_while_others_come_and_go_and_else_is
 
         assert refused.status_code == 503
         assert waits.result(PATIENCE).status_code == 201
+
+
+@pytest.mark.parametrize("name", ["paises", "new"])
+def test_a_load_answered_at_once_that_waits_for_its_turn_ends_as_busy(
+    make: Make, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("service.runtime.TURN_WAIT", 0.01)
+    client = make()
+    client.post("/datasets", json={"name": "paises", "entries": COUNTRIES})
+    catalog = client.application.extensions["softdict"].catalog
+    load = partial(
+        client.post,
+        f"/datasets?name={name}&if_exists=append&wait=1",
+        data=b"key,value\nchile,6\n",
+        content_type="text/csv",
+    )
+    with catalog["paises"]._writing, catalog._changing:
+        refused = in_thread(load)
+
+    assert (refused.status_code, refused.get_json()["type"]) == (503, "/problems/busy")
+    assert refused.headers["Retry-After"] == "5"
+    assert {name: dict(d) for name, d in catalog.items()} == {"paises": COUNTRIES}
+    assert load().get_json()["loaded"] == 1
 
 
 def in_thread(work: Callable[[], Result]) -> Result:
