@@ -70,9 +70,15 @@ def _tolerance(value: object) -> object:
     return value
 
 
+def _whole(value: object) -> object:
+    """Take 3.0 for 3: JSON has one kind of number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _as_of(value: object) -> object:
-    parse_as_of(value)
-    return value
+    given = _whole(value)
+    parse_as_of(given)
+    return given
 
 
 def _where(value: object) -> object:
@@ -140,6 +146,7 @@ DatasetName = Annotated[
 ]
 K = Annotated[
     int,
+    BeforeValidator(_whole),
     Field(
         ge=1,
         description="how many matches to show; the weights do not depend on it; "

@@ -67,7 +67,7 @@ def test_k_is_a_whole_number(client: CheckedClient, k: str) -> None:
     assert client.faults("GET", f"/search?q=a&k={k}") == {"k": "write a whole number"}
 
 
-@pytest.mark.parametrize("k", [True, "3", 2.5])
+@pytest.mark.parametrize("k", [True, "3", 2.5, None])
 def test_in_json_k_is_a_number_and_nothing_like_one(client: CheckedClient, k: object) -> None:
     assert client.faults("POST", "/compare", json={"q": "a", "k": k}) == {
         "k": "write a whole number"
@@ -96,6 +96,22 @@ def test_what_is_wrong_with_a_body_is_said_in_our_words(
     client: CheckedClient, path: str, body: object, faults: dict[str, str]
 ) -> None:
     assert client.faults("POST", path, json=body) == faults
+
+
+@pytest.mark.parametrize("path", ["/search", "/compare"])
+@pytest.mark.parametrize("two", ["2.0", "2e0", "20.0e-1"])
+def test_in_json_two_is_two_however_it_is_written(
+    client: CheckedClient, path: str, two: str
+) -> None:
+    """ "When a floating-point number has no fractional part, it is an integer" (JSON Schema)."""
+    body = f'{{"q": "a", "k": {two}, "as_of": {two}}}'
+    reply = client.post(path, data=body, content_type="application/json").get_json()
+    answer = reply if path == "/search" else reply["soft"]
+
+    assert [match["key"] for match in answer["matches"]] == [
+        match["key"] for match in client.get("/search?q=a&k=2&as_of=2").get_json()["matches"]
+    ]
+    assert (len(answer["matches"]), answer["attention"]["keys"]) == (2, 2)
 
 
 def test_a_page_is_of_a_thousand_entries_at_most(client: CheckedClient) -> None:
