@@ -70,6 +70,7 @@ from index.store import Record, Store
 from index.temperature import Temperature
 from index.values import check_columns
 from index.vectors import VectorBlock
+from index.wording import counted
 from index.writing import Changes, Row, by_column, cast_row, load_report, prepare, table_rows
 
 _RAISE: Any = object()  # no default was given
@@ -231,8 +232,9 @@ class SoftDict(MutableMapping[str, Any]):
         )
 
     def __repr__(self) -> str:
-        entries = "" if not self._moments.was_read else f": {len(self)} entries"
-        return f"<SoftDict {self.name!r}{entries}>"
+        if not self._moments.was_read:
+            return f"<SoftDict {self.name!r}>"
+        return f"<SoftDict {self.name!r}: {counted(len(self), 'entry', 'entries')}>"
 
     # What it is
 

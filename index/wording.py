@@ -43,3 +43,8 @@ def _worded(value: Value, number: Callable[[float], str], unit: str | None) -> s
 def shown(text: str) -> str:
     """Quote a text for a message, its beginning if it is long."""
     return repr(text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…")
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """Say how many there are of something: 1 entry, 2,000 entries."""
+    return f"{number:,} {one if number == 1 else many}"

@@ -328,12 +328,15 @@ def compare(
 def datasets(home: Path | None, as_json: bool) -> None:
     """List the datasets."""
     with _opened(home, as_json) as catalog:
+        from index.wording import counted
+
         from .outgoing import DatasetOut, DatasetsOut
 
         def lines(shown: DatasetsOut) -> Iterator[str]:
             for each in shown.datasets:
                 types = ", ".join(map(column_text, each.columns))
-                yield f"{each.name}  {each.entries:,} entries  {types}  {each.encoder}"
+                entries = counted(each.entries, "entry", "entries")
+                yield f"{each.name}  {entries}  {types}  {each.encoder}"
                 yield f"  {settings_text(each)}"
 
         found = [DatasetOut.of(each) for each in catalog.descriptions()]

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from index.errors import SoftDictError
+from index.wording import counted
 
 
 class ServiceError(SoftDictError):
@@ -83,7 +84,8 @@ class TooManyJobs(ServiceError):
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        super().__init__(f"{limit} jobs wait already (the setting max_jobs); try again later")
+        jobs = counted(limit, "job", "jobs")
+        super().__init__(f"at most {jobs} may wait, the setting max_jobs; try again later")
 
 
 class NotReady(ServiceError):

@@ -31,6 +31,7 @@ from index.naming import check_name
 from index.settings import parse_tolerance
 from index.temperature import parse_temperature
 from index.where import parse_where
+from index.wording import counted
 
 from . import strict_json
 from .errors import MalformedRequest
@@ -43,7 +44,8 @@ def _at_most(setting: str) -> AfterValidator:
     def check(value: Any, info: ValidationInfo) -> Any:
         limit = getattr(info.context, setting)
         if isinstance(value, str) and len(value) > limit:
-            raise ValueError(f"at most {limit:,} characters, the setting {setting}")
+            characters = counted(limit, "character", "characters")
+            raise ValueError(f"at most {characters}, the setting {setting}")
         if isinstance(value, list) and len(value) > limit:
             raise ValueError(f"at most {limit:,} of them, the setting {setting}")
         if isinstance(value, int) and value > limit:

@@ -105,9 +105,12 @@ def _harmless(line: str) -> str:
 
 
 def load_lines(report: Any) -> Iterator[str]:
+    from index.wording import counted
+
     done = "would load" if report.dry_run else "loaded"
-    entries = report.rows - report.duplicates - report.bad_row_count  # a dry run loads none
-    yield f"{report.dataset}: {done} {entries:,} entries ({report.format})"
+    number = report.rows - report.duplicates - report.bad_row_count  # a dry run loads none
+    entries = counted(number, "entry", "entries")
+    yield f"{report.dataset}: {done} {entries} ({report.format})"
     yield f"  {report.key_column} → " + ", ".join(map(column_text, report.columns))
     if report.reused:
         texts = report.reused + report.embedded

@@ -323,7 +323,7 @@ def test_what_was_closed_says_so_and_goes_on_showing_what_it_had_read(tmp_path):
 
     for read in (private, d):
         assert (dict(read), read.search("a").value) == ({"a": 1}, 1)
-        assert repr(read) == "<SoftDict 'dictionary': 1 entries>"
+        assert repr(read) == "<SoftDict 'dictionary': 1 entry>"
     assert repr(unread) == "<SoftDict 'dictionary'>"  # which is to be printed, and reads nothing
     for asked in (
         lambda: private.put("b", 2),

@@ -27,7 +27,7 @@ from index.loading.merge import Last, Mean, Merge, Values
 from index.loading.options import LEAVE_OUT, LoadOptions
 from index.loading.rows import Row
 from index.loading.sources import Source
-from index.wording import shown
+from index.wording import counted, shown
 
 BAD_ROWS_KEPT = 100
 MOST_COLUMNS = 1_000
@@ -83,7 +83,8 @@ class Table:
         for row in reader:
             self.rows += 1
             if most is not None and self.rows > most:
-                raise UnreadableSource(f"{self._source.name} has more than {most:,} rows")
+                rows = counted(most, "row", "rows")
+                raise UnreadableSource(f"{self._source.name} has more than {rows}")
             inference.add(row.cells)
             if len(inference.profiles) > MOST_COLUMNS:
                 raise UnreadableSource(

@@ -338,6 +338,14 @@ def test_a_dry_run_counts_the_entries_that_the_load_then_has(run: Run, tmp_path:
     assert done.stdout.startswith("a: loaded 2 entries (csv)\n")
 
 
+def test_one_entry_is_said_as_one(run: Run, tmp_path: Path) -> None:
+    table = tmp_path / "a.csv"
+    table.write_text("key,valor\na,1\n")
+
+    assert run("load", str(table), "--name", "a").stdout.startswith("a: loaded 1 entry (csv)\n")
+    assert run("datasets").stdout.startswith("a  1 entry  ")
+
+
 def test_a_refusal_is_code_1_and_one_line_on_stderr(run: Run, table: str) -> None:
     run("load", table, "--name", "paises")
     again = run("load", table, "--name", "paises")

@@ -161,7 +161,7 @@ def test_a_full_queue_refuses(jobs: Jobs) -> None:
     for _ in range(2):
         jobs.submit("d", lambda tell: REPORT, lambda: None)
 
-    with pytest.raises(TooManyJobs, match="2 jobs wait"):
+    with pytest.raises(TooManyJobs, match="at most 2 jobs may wait"):
         jobs.submit("d", Gate(), lambda: None)
     anew = jobs.submit("d", lambda tell: None, lambda: None, kind="reencode")  # brings no upload
     gate.opened.set()
@@ -381,6 +381,7 @@ def test_jobs_above_the_limit_are_refused(make: Make) -> None:
     gate.opened.set()
 
     assert (reply.status_code, reply.get_json()["type"]) == (503, "/problems/too-many-jobs")
+    assert reply.get_json()["detail"].startswith("at most 1 job may wait")
     assert int(reply.headers["Retry-After"]) > 0
 
 

@@ -180,6 +180,9 @@ def test_a_fault_of_a_body_is_said_in_the_words_of_json(
 
 
 def test_limits_are_settings_and_named(make: Make) -> None:
+    assert make(max_query=1).faults("GET", "/search?q=12") == {
+        "q": "at most 1 character, the setting max_query"
+    }
     client = make(max_k=5, max_query=10, max_key=4)
     client.post("/datasets", json={"name": "paises", "entries": {"a": 1}})
 
