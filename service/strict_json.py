@@ -23,8 +23,14 @@ def loads(text: str | bytes) -> Any:
         if isinstance(text, bytes):  # Python's reader would guess, and let half a pair pass
             text = text.decode("utf-8-sig")
         value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_twice)
-    except (ValueError, RecursionError) as error:
-        raise MalformedRequest(f"this is not JSON: {error or 'nested too deeply'}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise _no_json(str(error)) from None
+    except RecursionError:
+        raise _no_json("it is nested too deeply") from None
+    except ValueError:  # of int(), which may take minutes over so many
+        raise MalformedRequest(
+            "write a finite number: an integer has thousands of digits"
+        ) from None
     if "\\u" in text:
         dumps(value)  # an escape is the one way to write a surrogate
     return value
@@ -34,19 +40,27 @@ def dumps(value: object) -> bytes:
     """Write JSON, in UTF-8; raise MalformedRequest where JSON cannot say it."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except ValueError as error:
-        raise MalformedRequest(f"this is not JSON: {error}") from None
+    except UnicodeEncodeError:
+        raise _no_json("an escape stands for half a character") from None
+    except ValueError:
+        raise MalformedRequest(
+            "write finite numbers: one is beyond them all, as 1e999 is"
+        ) from None
+
+
+def _no_json(why: str) -> MalformedRequest:
+    return MalformedRequest(f"this is not JSON: {why}")
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
+    raise _no_json(f"{name} is not a JSON number")
 
 
 def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = repeated_names(name for name, _ in pairs)[0]
-        raise ValueError(
+        raise _no_json(
             f"{twice!r} stands twice in an object; send a list of [key, value] pairs, "
             "and say what duplicates mean"
         )

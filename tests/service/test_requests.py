@@ -230,6 +230,25 @@ def test_a_body_that_is_not_json_is_malformed(client: CheckedClient) -> None:
         assert (reply.status_code, reply.get_json()["type"]) == (400, "/problems/malformed-request")
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "words"),
+    [
+        ("POST", "/search", '{"q": "a", "k": %s}' % ("1" * 5_000), "an integer has thousands"),
+        ("PUT", "/datasets/paises/entries/x", "[%s]" % ("1" * 5_000), "an integer has thousands"),
+        ("POST", "/datasets", '{"name": "n", "entries": {"a": 1e999}}', "write finite numbers"),
+        ("POST", "/datasets", '{"name": "n", "entries": {"a": "\\ud800"}}', "half a character"),
+        ("POST", "/search", "[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_python_s_own_reader_cannot_hold_is_said_in_our_words(
+    client: CheckedClient, method: str, path: str, body: str, words: str
+) -> None:
+    reply = client.open(path, method=method, data=body, content_type="application/json")
+
+    assert (reply.status_code, reply.get_json()["type"]) == (400, "/problems/malformed-request")
+    assert words in reply.get_json()["detail"]
+
+
 HALF = b"\xed\xa0\x80"  # of a surrogate pair, as UTF-8 would write it
 
 
