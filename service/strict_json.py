@@ -27,7 +27,7 @@ def loads(text: str | bytes) -> Any:
         raise _no_json(str(error)) from None
     except RecursionError:
         raise _no_json("it is nested too deeply") from None
-    except ValueError:  # of int(), which may take minutes over so many
+    except ValueError:  # of int(), which reads no more than some thousand
         raise MalformedRequest(
             "write a finite number: an integer has thousands of digits"
         ) from None
@@ -40,6 +40,8 @@ def dumps(value: object) -> bytes:
     """Write JSON, in UTF-8; raise MalformedRequest where JSON cannot say it."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except RecursionError:  # the reader gets a little deeper
+        raise _no_json("it is nested too deeply") from None
     except UnicodeEncodeError:
         raise _no_json("an escape stands for half a character") from None
     except ValueError:

@@ -1124,6 +1124,15 @@ def test_an_integer_that_python_does_not_spell_is_a_wrong_value_and_no_surprise(
         cast_value(Fraction(10**5000), NUMBER)
 
 
+def test_what_is_nested_deeper_than_python_spells_is_a_wrong_value_too() -> None:
+    nested: list[object] = []
+    for _ in range(10**5):
+        nested = [nested]
+
+    with pytest.raises(WrongValue, match="what is nested so deep is a list, not a label or text"):
+        cast_value(nested, Column("v", "text"))
+
+
 @given(
     st.lists(st.tuples(st.sampled_from("abcde"), st.integers(-9, 9)), min_size=1),
     st.sampled_from(["first", "last", "mean"]),

@@ -244,6 +244,8 @@ def _shown(value: object) -> str:
         shown = repr(value) if isinstance(value, (str, int, float)) else str(value)
     except ValueError:  # of the digits, Python spells no more than some thousand
         return "a number of thousands of digits"
+    except RecursionError:
+        return "what is nested so deep"
     return shown if len(shown) <= 40 else f"{shown[:37]}…"
 
 

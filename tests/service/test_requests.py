@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from service import strict_json
+from service.errors import MalformedRequest
 from tests.service.checked import CheckedClient
 from tests.service.conftest import Make
 
@@ -247,6 +250,13 @@ def test_what_python_s_own_reader_cannot_hold_is_said_in_our_words(
 
     assert (reply.status_code, reply.get_json()["type"]) == (400, "/problems/malformed-request")
     assert words in reply.get_json()["detail"]
+
+
+def test_json_nested_to_any_depth_is_read_or_refused() -> None:
+    """Python's writer gives up a little before its reader does."""
+    for depth in range(1100):
+        with suppress(MalformedRequest):
+            assert strict_json.loads("[" * depth + '"\\u0041"' + "]" * depth)
 
 
 HALF = b"\xed\xa0\x80"  # of a surrogate pair, as UTF-8 would write it
