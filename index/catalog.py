@@ -51,7 +51,7 @@ class Catalog(Mapping[str, SoftDict]):
         StoreCorrupt
             If the folder holds something this version cannot read.
         ReadOnlyStore
-            If it is to be written, and its database may only be read.
+            If it is to be written, and that cannot be: it may only be read, or is a file.
         """
         store = Store(Path(home), read_only=read_only)
         try:

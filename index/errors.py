@@ -16,7 +16,7 @@ SoftDictError
 ├── Busy                      another write goes on, for longer than was to be waited
 ├── DiskFull                  the disk takes no more; nothing of the change was kept
 ├── StoreClosed               a dictionary or a catalog is used after it was closed
-├── ReadOnlyStore             this process opened the folder for reading only
+├── ReadOnlyStore             the folder is not written to here, or cannot be
 └── StoreCorrupt              the folder holds something this version cannot read
 """
 
@@ -192,7 +192,7 @@ class StoreClosed(SoftDictError):
 
 
 class ReadOnlyStore(SoftDictError):
-    """This process opened the folder for reading only."""
+    """The folder was opened for reading only, or cannot be written to; the message says why."""
 
 
 class StoreCorrupt(SoftDictError):

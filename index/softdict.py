@@ -169,6 +169,8 @@ class SoftDict(MutableMapping[str, Any]):
             If somebody else has the folder open for writing.
         StoreCorrupt
             If the folder holds something this version cannot read.
+        ReadOnlyStore
+            If it cannot be written to: it may only be read, or is a file.
         """
         check_name(name)
         check_spec(encoder)

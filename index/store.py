@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Self
@@ -165,15 +165,14 @@ class Store:
         self._afterwards: list[Callable[[], None]] = []
         self._file_lock: FileLock | None = None
         if home is not None and not read_only:
-            home.mkdir(parents=True, exist_ok=True)
             self._file_lock = _hold(home)
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._release)
             self._connection = self._connect()
+            undo.callback(self._connection.close)
             # Where what is committed can be read without waiting for a write that goes on.
             self.reader = self if home is None or read_only else Store(home, read_only=True)
-        except BaseException:
-            self._release()
-            raise
+            undo.pop_all()
 
     @property
     def read_only(self) -> bool:
@@ -540,11 +539,19 @@ class Store:
 
 
 def _hold(home: Path) -> FileLock:
+    """Make the folder if need be, and take its lock."""
     lock = FileLock(home / "softdict.lock", thread_local=False)  # any thread may close the store
     try:
+        home.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout as fault:
         raise StoreLocked(home) from fault
+    except OSError as fault:  # a folder that may only be read, or a file in its place
+        where = fault.filename or home
+        why = "it is no folder" if isinstance(fault, FileExistsError) else fault.strerror or fault
+        raise ReadOnlyStore(
+            f"cannot write to {where}: {why}; grant that, or name another folder"
+        ) from fault
     return lock
 
 

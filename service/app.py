@@ -34,7 +34,7 @@ def create_app(settings: Settings, catalog: Catalog | None = None) -> Api:
 
     Raises
     ------
-    StoreLocked, StoreCorrupt
+    StoreLocked, StoreCorrupt, ReadOnlyStore
         If the store cannot be opened for writing.
     """
     app = Api(

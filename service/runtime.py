@@ -246,8 +246,9 @@ def _unfinished(home: Path) -> bool:
     """Mark a new store, and say whether the bundled datasets are still to be created."""
     mark = home / MARK
     if not Catalog.exists(home):
-        home.mkdir(parents=True, exist_ok=True)
-        mark.touch()
+        with suppress(OSError):  # which the catalog has the words for
+            home.mkdir(parents=True, exist_ok=True)
+            mark.touch()
     return mark.exists()
 
 

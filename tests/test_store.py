@@ -37,6 +37,13 @@ from index.store import Store
 
 ROOT = Path(__file__).parents[1]
 OPTIONS = LoadOptions(format="csv")
+# For a script, once it has imported what it needs: root may read and write anywhere.
+AS_NOBODY = """
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+"""
 
 
 def python(code: str, *arguments: object) -> subprocess.Popen[str]:
@@ -497,10 +504,7 @@ def test_a_reader_who_may_not_write_to_the_folder_is_told_so(killed):
             "import os, sys\n"
             "from index import Catalog\n"
             "from index.errors import StoreCorrupt\n"
-            "if os.getuid() == 0:\n"  # who may write anywhere
-            "    os.setgroups([])\n"
-            "    os.setgid(65534)\n"
-            "    os.setuid(65534)\n"
+            f"{AS_NOBODY}"
             "try:\n"
             "    Catalog.open(sys.argv[1], read_only=True)\n"
             "except StoreCorrupt as fault:\n"
@@ -525,10 +529,7 @@ def test_a_database_that_cannot_be_written_is_refused_before_anything_is_written
             "import os, sys\n"
             "from index import Catalog\n"
             "from index.errors import ReadOnlyStore\n"
-            "if os.getuid() == 0:\n"  # who may write anywhere
-            "    os.setgroups([])\n"
-            "    os.setgid(65534)\n"
-            "    os.setuid(65534)\n"
+            f"{AS_NOBODY}"
             "for _ in range(2):\n"  # refused again: the lock was let go
             "    try:\n"
             "        Catalog.open(sys.argv[1])\n"
@@ -540,6 +541,60 @@ def test_a_database_that_cannot_be_written_is_refused_before_anything_is_written
 
     refused = f"{home}/softdict.db can be read here, and not written: grant that, or only ask"
     assert said.splitlines() == [refused, refused]
+
+
+@pytest.mark.parametrize("place", ["", "/store", "/store/inside"])
+def test_a_folder_that_may_not_be_written_to_is_refused_and_says_what_to_do(place):
+    with tempfile.TemporaryDirectory() as home:
+        os.chmod(home, 0o555)
+        with python(
+            "import os, sys\n"
+            "from index import Catalog, SoftDict\n"
+            "from index.errors import ReadOnlyStore\n"
+            f"{AS_NOBODY}"
+            "for make in (SoftDict.open, Catalog.open):\n"
+            "    try:\n"
+            "        make(sys.argv[1])\n"
+            "    except ReadOnlyStore as fault:\n"
+            "        print(fault)\n",
+            f"{home}{place}",
+        ) as writer:
+            said, _ = writer.communicate()
+
+    (words,) = {*said.splitlines()}
+    assert words.startswith(f"cannot write to {home}")
+    assert words.endswith(": Permission denied; grant that, or name another folder")
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_file_in_the_folder_s_place_is_refused_and_left_as_it_is(tmp_path, inside):
+    file = tmp_path / "table.csv"
+    file.write_text("key,value")
+
+    with pytest.raises(ReadOnlyStore, match=r"table\.csv.*; grant that, or name another folder"):
+        Catalog.open(file / "store" if inside else file)
+    assert file.read_text() == "key,value"
+
+
+def test_the_connection_is_closed_and_the_folder_let_go_where_there_is_none_to_read_by(
+    tmp_path, monkeypatch
+):
+    connect, made = sqlite3.connect, []
+
+    def once(*arguments, **named):
+        if made:
+            raise sqlite3.OperationalError("unable to open database file")
+        made.append(connect(*arguments, **named))
+        return made[0]
+
+    monkeypatch.setattr(sqlite3, "connect", once)
+    with pytest.raises(StoreCorrupt, match="unable to open"):
+        Store(tmp_path)
+    monkeypatch.undo()
+
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        made[0].execute("SELECT 1")
+    Store(tmp_path).close()
 
 
 def damage(home, first_page):
