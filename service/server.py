@@ -60,6 +60,13 @@ class _Parser(HTTPRequestParser):
     its own: the server "MUST close the connection after responding" (RFC 9112 §6.1).
     """
 
+    def received(self, data: bytes) -> int:
+        """Ask for no body of a request that is refused by its head: curl would send all of it."""
+        consumed: int = super().received(data)
+        if self.error is not None:
+            self.expect_continue = False
+        return consumed
+
     def parse_header(self, header_plus: bytes) -> None:
         line, end, headers = header_plus.partition(b"\r\n")
         try:

@@ -129,9 +129,12 @@ def test_a_body_whose_end_a_proxy_may_see_elsewhere_ends_the_connection(
     assert (reply.status, reply.json["title"]) == (400, "Bad Request")
 
 
-def test_a_body_above_the_limit_is_refused_before_it_is_sent(service: Service) -> None:
+@pytest.mark.parametrize("asked", [b"", b"Expect: 100-continue\r\n"], ids=["", "as curl asks"])
+def test_a_body_above_the_limit_is_refused_before_it_is_sent(
+    service: Service, asked: bytes
+) -> None:
     request = b"POST /datasets?name=p HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/csv\r\n"
-    reply = raw(service, request + b"Content-Length: 99999999999\r\n\r\n")
+    reply = raw(service, request + asked + b"Content-Length: 99999999999\r\n\r\n")
 
     assert (reply.status, reply.headers["Content-Type"]) == (413, "application/problem+json")
     assert "268,435,456 bytes, the setting max_upload" in reply.json["detail"]
