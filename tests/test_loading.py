@@ -814,6 +814,8 @@ UNITS = [
     *("12.50 USD|1,230 USD|45 USD", "R$ 12,50|R$ 1.230|R$ 45", "12,5\u00a0%|1\u00a0230\u202f%|45%"),
     *("12,5 €|1 230 €|45 €", "S/ 12.50|S/ 1,230|S/45"),
     *("12.5‰|1230‰|45‰", "12,50€|1230,0€|45€", "US$12.50|US$1,230|US$45", "¥12.5|¥1,230|¥45"),
+    *("12,50EUR|1.230,00EUR|45EUR", "12,50 zł|1 230,00 zł|45zł", "kr 12,50|kr 1.230|kr 45"),
+    *("12,5 Kč|1 230 Kč|45Kč", "Rs 12.50|Rs 1,230|Rs 45", "₹12.50|₹1,230|₹45", "£12.50|£1,230|£45"),
 ]
 
 
@@ -866,6 +868,15 @@ def test_what_is_spelled_with_a_unit_is_read_as_it_is_without(
         (["−5 %", "+7 %"], "number", "%"),
         (["-$5", "$-7", "$ 8"], "number", "$"),
         (["10 %", "10 %", "20 %", "20 %"], "number", "%"),
+        (["12 eur", "7eur", "5 EUR", "EUR 1"], "number", "EUR"),
+        (["kr. 5", "7 kr.", "9 kr"], "number", "kr"),
+        (["5 zł", "7 kr"], "text", None),
+        (["try 1", "try 2"], "text", None),  # no money before a number
+        (["12 pers", "5 l"], "text", None),
+        (["($5.00)", "$5"], "number", "$"),
+        (["(5)", "(7)"], "text", None),
+        (["(45 %)", "(7%)"], "text", None),
+        (["5,-", "7,-"], "text", None),
     ],
 )
 def test_a_column_has_the_unit_of_most_of_its_numbers(
@@ -875,6 +886,44 @@ def test_a_column_has_the_unit_of_most_of_its_numbers(
 
     assert columns(content, on_error="skip") == {"v": kind}
     assert units(content, on_error="skip") == {"v": unit}
+
+
+@pytest.mark.parametrize(
+    ("cell", "number"),
+    [
+        ("(5 €)", -5),  # as bookkeepers write what is owed
+        ("(€5.25)", -5.25),
+        ("€(5.25)", -5.25),
+        ("€ (5)", -5),
+        ("(1,234.50) €", -1234.5),
+        ("€ -5", -5),
+        ("5.- €", 5),
+        ("€ 5.–", 5),
+        ("(-5 €)", None),
+        ("((5 €))", None),
+        ("€ 5 (€)", None),
+        ("1,-5 €", None),
+        ("5 - €", None),
+    ],
+)
+def test_a_sum_of_money_is_read_as_people_write_it(cell: str, number: float | None) -> None:
+    content = "".join(f"k{n}|{n}.50 €\n" for n in range(19)) + f"sum|{cell}\n"
+
+    got = dict(load(content, on_error="skip"))
+
+    assert units(content, on_error="skip") == {"value": "€"}
+    assert got.get("sum") == (None if number is None else (number,))
+
+
+def test_a_round_sum_says_how_the_others_are_written() -> None:
+    assert load("silla|1.234 €\nmesa|1.250,- €\n") == [("silla", (1234,)), ("mesa", (1250,))]
+
+
+def test_the_point_of_soles_is_no_decimal_one() -> None:
+    content = "key,v\na,S/.12\nb,S/. 12.50\nc,S/ 7\n"
+
+    assert load(content) == [("a", (12,)), ("b", (12.5,)), ("c", (7,))]
+    assert units(content) == {"v": "S/"}
 
 
 def test_another_unit_than_the_columns_is_no_number_of_it() -> None:

@@ -1,6 +1,7 @@
 """The unit of a numeral: the sign of a currency, or of parts in a hundred or a thousand.
 
-It stands at either end, once: ``12,50 €``, ``-$12.50``, ``EUR 12.50``, ``R$ 1.234,50``, ``10 %``.
+It stands at either end, once: ``12,50 €``, ``-$12.50``, ``EUR 12.50``, ``12eur``, ``R$ 1.234,50``,
+``499 kr``, ``10 %``. A sum in parentheses is negative, ``($5.00)``, and ``5,- €`` is a round one.
 """
 
 from __future__ import annotations
@@ -15,10 +16,18 @@ _CODES = (
     *("UYU", "VES", "ZAR"),
 )
 _SYMBOLS = "$\u00a2-\u00a5\u0e3f\u20a0-\u20c0\uffe0\uffe1\uffe5\uffe6"  # ¢ £ ¤ ¥ ฿ € ₹ … ￥ ￦
-_MARK, _CODE = rf"[A-Z]{{0,2}}[{_SYMBOLS}]|S/|[%‰]", "|".join(_CODES)  # US$ and R$, too
-_BEFORE = re.compile(rf"([+\-\u2212]?)\s?({_MARK}|(?:{_CODE})(?=\s))\s?(.+)")
-_AFTER = re.compile(rf"(.*[\d.,])\s?({_MARK}|(?<=\s)(?:{_CODE}))")
-_ENDS, _STARTS = frozenset("0123456789.,"), frozenset("0123456789.,+-\u2212")
+_MARK = rf"[A-Z]{{0,2}}[{_SYMBOLS}]|S/\.?|[%‰]"  # US$ and R$, too
+_WORDS = ("kr", "Kr", "zł", "Kč", "Ft", "Rs", "руб", "грн")
+# After a number, as "12eur"; before one, "try 2" and COP26 are labels.
+_NAMES = {name: name for name in (*_CODES, *_WORDS)} | {code.lower(): code for code in _CODES}
+_BEFORE = re.compile(
+    rf"([+\-\u2212]?)\s?({_MARK}|(?:{'|'.join((*_CODES, *_WORDS))})\.?(?=\s))\s?(.+)"
+)
+_AFTER = re.compile(rf"(.*(?:\d|[.,][-–—]?))\s?(?:({_MARK})|([^\W\d_]{{2,3}})\.?)")
+_NEGATIVE = re.compile(rf"({_MARK}|)\s?\(([^()]+)\)\s?({_MARK}|)")
+_ROUND = re.compile(r"([.,])[-–—]\Z")
+_DIGITS = "0123456789"
+_ENDS, _STARTS = frozenset(f"{_DIGITS}.,-–—"), frozenset(f"{_DIGITS}.,+-\u2212")
 
 
 def unit_apart(spelled: str) -> tuple[str, str]:
@@ -26,10 +35,14 @@ def unit_apart(spelled: str) -> tuple[str, str]:
 
     Plain spaces in the numeral become such as do not break: no telephone number has a unit.
     """
-    if spelled[-1:] in _ENDS:
-        found = _BEFORE.fullmatch(spelled)
-        numeral, unit = (found[1] + found[3], found[2]) if found else ("", "")
-    else:
-        found = _AFTER.fullmatch(spelled) if spelled[:1] in _STARTS else None
-        numeral, unit = found.groups() if found else ("", "")
-    return (numeral.replace(" ", "\u00a0"), unit) if unit else (spelled, "")
+    plain = spelled
+    if "(" in spelled and (bracketed := _NEGATIVE.fullmatch(spelled)):
+        plain = f"-{''.join(bracketed.groups())}"
+    numeral = unit = ""
+    if plain[-1:] in _ENDS and (found := _BEFORE.fullmatch(plain)):
+        numeral, unit = found[1] + found[3], found[2]
+    elif plain[:1] in _STARTS and plain[-1] not in _DIGITS and (found := _AFTER.fullmatch(plain)):
+        numeral, unit = found[1], found[2] or _NAMES.get(found[3], "")
+    if not unit or (unit in "%‰" and plain is not spelled):  # (45 %) is a share in print
+        return spelled, ""
+    return _ROUND.sub(r"\g<1>0", numeral.replace(" ", "\u00a0")), unit.removesuffix(".")
