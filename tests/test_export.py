@@ -125,12 +125,31 @@ def test_csv_looks_as_it_should() -> None:
     assert written("csv", [ROW]).decode() == expected
 
 
-def test_parquet_alone_keeps_the_units_of_numbers() -> None:
+@given(
+    st.lists(st.none() | finite | st.integers(-(2**53), 2**53), min_size=1),
+    st.sampled_from(["€", "R$", "S/", "%", "USD", "kr"]),
+)
+def test_the_unit_of_numbers_is_read_back(numbers: list[Value], unit: str) -> None:
+    priced = (Column("precio", "number", unit=unit), Column("nota", "number"))
+    rows = [Entry("silla", {"precio": 12.5, "nota": 7.0}, 0.0)]
+    rows += [Entry(f"k{n}", {"precio": of, "nota": 1}, 0.0) for n, of in enumerate(numbers)]
+
+    assert read("parquet", written("parquet", rows, priced)) == (priced, rows)
+    assert repr(read("csv", written("csv", rows, priced))) == repr((priced, rows))  # 5 is no 5.0
+    plain = tuple(Column(column.name, "number") for column in priced)
+    assert read("jsonl", written("jsonl", rows, priced)) == (plain, rows)
+
+
+def test_csv_has_the_unit_beside_the_number_where_it_can_be_told_from_it() -> None:
+    priced = (Column("precio", "number", unit="€"), Column("peso", "number", unit="kg"))
+    row = Entry("silla", {"precio": 12.5, "peso": 7}, 0.0)
+
+    assert written("csv", [row], priced).decode() == "palabra,precio,peso\r\nsilla,12.5 €,7\r\n"
+
+
+def test_nonsense_for_units_in_parquet_counts_for_nothing() -> None:
     priced = (Column("precio", "number", unit="€"), Column("nota", "number"))
     row = Entry("silla", {"precio": 12.5, "nota": 7.0}, 0.0)
-
-    assert read("parquet", written("parquet", [row], priced)) == (priced, [row])
-    assert written("csv", [row], priced).decode() == "palabra,precio,nota\r\nsilla,12.5,7.0\r\n"
     noted = pq.read_table(io.BytesIO(written("parquet", [row], priced)))
     for nonsense in (b"[", b"[]", b'{"precio": 5, "nota": "", "otra": "x"}'):
         strange = io.BytesIO()

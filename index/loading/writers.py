@@ -4,10 +4,11 @@ What a reader of the file gets back: from Parquet everything, with integers as f
 Lines everything, with types inferred anew; from CSV everything but the difference between a blank
 text and a missing one, and blanks around keys and names. Where labels must keep their type (a text
 "007", a category that hardly repeats), load with ``columns`` saying so; which columns are
-attributes, and which units numbers have, only Parquet says, so load the others with ``attributes``;
-where a column of values is named as keys are (``key``, ``name``), say with ``key`` which one holds
-them; and where one of CSV has a number for a name, or ; | or a tab in it, that there is a
-``header``, and which ``delimiter``.
+attributes only Parquet says, so load the others with ``attributes``; a unit stands beside each
+number of CSV, and is lost in JSON Lines, where a number with a unit would be a text; where a column
+of values is named as keys are (``key``, ``name``), say with ``key`` which one holds them; and where
+one of CSV has a number for a name, or ; | or a tab in it, that there is a ``header``, and which
+``delimiter``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from index.answers import Column, Entry, Value
 from index.errors import Fault, InvalidRequest
 from index.loading.layout import key_name
 from index.loading.parquet_rows import ATTRIBUTES_NOTE, KEY_NOTE, TYPES_NOTE, UNITS_NOTE
+from index.loading.units import unit_apart
 
 BLOCK = 1_000  # entries
 ROW_GROUP = 16_384  # entries
@@ -53,18 +55,27 @@ def _csv(key_column: str, columns: Sequence[Column], rows: Iterable[Entry]) -> I
     writer = csv.writer(buffer, lineterminator="\r\n")
     quoting = csv.writer(buffer, lineterminator="\r\n", quoting=csv.QUOTE_ALL)
     writer.writerow([key_column, *(column.name for column in columns)])
+    units = {column.name: _unit(column) for column in columns}
     for block in _blocks(rows, BLOCK):
         for entry in block:
-            cells = [entry.key, *(_spelled(entry.values.get(column.name)) for column in columns)]
+            cells: list[object] = [entry.key]
+            cells += [_spelled(entry.values.get(name), unit) for name, unit in units.items()]
             nul = any(isinstance(cell, str) and "\0" in cell for cell in cells)
             (quoting if nul else writer).writerow(cells)  # a NUL outside quotes is not read
         yield _taken(buffer)
     yield _taken(buffer)
 
 
-def _spelled(value: Value) -> object:
+def _unit(column: Column) -> str | None:
+    """Give the unit to write beside a column's numbers, if a reader will part it from them."""
+    return column.unit if unit_apart(f"1 {column.unit}") == ("1", column.unit) else None
+
+
+def _spelled(value: Value, unit: str | None) -> object:
     if isinstance(value, tuple):
         return json.dumps(value, allow_nan=False)
+    if unit and value is not None:
+        return f"{value!r} {unit}"
     return value  # the csv module writes None as an empty cell and floats by repr
 
 
