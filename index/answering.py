@@ -211,6 +211,7 @@ def _answer(
         error=attention.error,
         scored=attention.scored,
         confidence=confidence(attention.best, attention.keys, encoder.calibration),
+        units=_units(snapshot),
     )
 
 
@@ -238,9 +239,14 @@ def answer_exactly(question: Question, record: Record, snapshot: Snapshot) -> li
                 error=0.0,
                 scored=0,
                 confidence=float(found),
+                units=_units(snapshot),
             )
         )
     return answers
+
+
+def _units(snapshot: Snapshot) -> dict[str, str]:
+    return {column.name: column.unit for column in snapshot.columns if column.unit}
 
 
 def _match(snapshot: Snapshot, place: Place, score: float, weight: float) -> Match:

@@ -111,6 +111,7 @@ class Answer:
     error: float  # how far any reported weight mass can be off: total variation, at 95 %
     scored: int  # keys scored one by one
     confidence: float | None  # None: this encoder has no calibration
+    units: dict[str, str]  # of the columns that have one, attributes too
     explanation: dict[str, Any] | None = None
 
     @property

@@ -10,7 +10,7 @@ from index.blending import blend_all, weights_of
 from index.errors import Fault, InvalidRequest
 from index.snapshot import Snapshot
 from index.values import LARGEST
-from index.wording import rounded, units, whole
+from index.wording import rounded, whole
 
 
 def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) -> ManualAnswer:
@@ -75,24 +75,22 @@ def compared(
 
 
 def _differences(exact: ExactAnswer, soft: Answer, manual: ManualAnswer | None) -> list[str]:
-    by_hands = {} if manual is None else manual.blend
-    unit = units({name: blend or by_hands.get(name) for name, blend in soft.blend.items()})
     said = []
     if not exact.found:
         said.append(f"An exact lookup finds no key {soft.query!r} and answers nothing.")
     for name, blend in soft.blend.items():
-        attended = None if blend is None else blend.value
+        attended, unit = None if blend is None else blend.value, soft.units.get(name)
         if exact.values is not None and not _read_alike(exact.values[name], attended):
             said.append(
-                f"{name}: the exact entry holds {whole(exact.values[name], unit[name])}, "
-                f"attention blends {rounded(attended, unit[name])}."
+                f"{name}: the exact entry holds {whole(exact.values[name], unit)}, "
+                f"attention blends {rounded(attended, unit)}."
             )
         if manual is not None:
             blended = manual.blend[name]
             by_hand = None if blended is None else blended.value
             said.append(
-                f"{name}: weights by hand give {rounded(by_hand, unit[name])}, "
-                f"attention {rounded(attended, unit[name])}."
+                f"{name}: weights by hand give {rounded(by_hand, unit)}, "
+                f"attention {rounded(attended, unit)}."
             )
     return said
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from index.answers import Blend, NumberBlend, Value
+from index.answers import Value
 
 SHOWN, LONGEST_SHOWN = 8, 60  # components of a vector, characters of a text
 
@@ -17,14 +17,6 @@ def whole(value: Value, unit: str | None = None) -> str:
 def rounded(value: Value, unit: str | None = None) -> str:
     """Write a blended value: four digits of a number, and all that stand before its point."""
     return _worded(value, lambda x: f"{x:.0f}" if 1e3 <= abs(x) < 1e15 else f"{x:.4g}", unit)
-
-
-def units(blends: Mapping[str, Blend | None]) -> dict[str, str | None]:
-    """Give the unit of each column that was blended."""
-    return {
-        name: blend.unit if isinstance(blend, NumberBlend) else None
-        for name, blend in blends.items()
-    }
 
 
 def _digits(number: float) -> str:

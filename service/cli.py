@@ -313,7 +313,7 @@ def compare(
         found = _chosen(catalog, dataset).compare(query, weights=by_hand, **asked)
 
         def lines(_: Any) -> Iterator[str]:
-            yield f"exact: {values_line(found.exact.values, found.soft.blend)}"
+            yield f"exact: {values_line(found.exact.values, found.soft.units)}"
             yield from answer_lines(found.soft)
             if found.manual is not None:
                 yield from (f"by hand: {line}" for line in blend_lines(found.manual.blend))

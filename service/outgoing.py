@@ -143,12 +143,17 @@ class AnswerOut(Out):
     matches: list[MatchOut]
     attention: AttentionOut
     confidence: float | None
+    units: dict[str, str] = Field(
+        default={}, description="by column, of attributes too; left out where no column has one"
+    )
     explanation: dict[str, Any] | None = Field(default=None, description="with explain=1 only")
 
     @classmethod
     def of(cls, answer: Answer) -> AnswerOut:
         """Shape an answer."""
-        steps = {} if answer.explanation is None else {"explanation": answer.explanation}
+        more: dict[str, Any] = {"units": answer.units} if answer.units else {}
+        if answer.explanation is not None:
+            more["explanation"] = answer.explanation
         return cls(
             query=answer.query,
             dataset=answer.dataset,
@@ -165,7 +170,7 @@ class AnswerOut(Out):
                 scored=answer.scored,
             ),
             confidence=answer.confidence,
-            **steps,
+            **more,
         )
 
 

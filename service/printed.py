@@ -131,16 +131,13 @@ def column_text(column: Any) -> str:
 
 
 def answer_lines(answer: Answer) -> Iterator[str]:
-    from index.wording import units
-
     yield from blend_lines(answer.blend)
-    unit = units(answer.blend)
     keys = [_cut(match.key) for match in answer.matches]
     width = max(map(len, keys), default=0)
     for key, match in zip(keys, answer.matches, strict=True):
         bar = "█" * round(BAR * match.weight)
-        held = [_text(value, unit[name]) for name, value in match.values.items()]
-        values = ", ".join([*held, *map(_text, match.attributes.values())])
+        held = {**match.values, **match.attributes}
+        values = ", ".join(_text(value, answer.units.get(name)) for name, value in held.items())
         yield f"{key:{width}}  {match.weight:6.1%}  {bar:{BAR}}  {values}"
     yield (
         f"temperature {answer.temperature:.3g} ({answer.temperature_source}), "
@@ -183,14 +180,11 @@ def blend_lines(blends: dict[str, Blend | None]) -> Iterator[str]:
             yield f"{name}: {blend.value} ({blend.probability:.0%})"
 
 
-def values_line(values: Mapping[str, Value] | None, blends: dict[str, Blend | None]) -> str:
-    """Say an entry's values beside what was blended, or that there is no entry."""
-    from index.wording import units
-
+def values_line(values: Mapping[str, Value] | None, units: Mapping[str, str]) -> str:
+    """Say an entry's values with their units, or that there is no entry."""
     if values is None:
         return "nothing"
-    unit = units(blends)
-    return ", ".join(f"{name} {_text(value, unit[name])}" for name, value in values.items())
+    return ", ".join(f"{name} {_text(value, units.get(name))}" for name, value in values.items())
 
 
 def _text(value: Value | list[float], unit: str | None = None) -> str:

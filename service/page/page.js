@@ -93,7 +93,7 @@ let language = address.get("lang") || ((navigator.language || "en").startsWith("
 if (!Object.hasOwn(TEXTS, language)) language = "en";
 let last = null; // the comparison that is shown, and its question, to be drawn again in another language
 let columns = {}; // of each dataset, by name
-let units = {}; // of the columns of the answer that is shown
+let units = new Map(); // of the columns of the answer that is shown
 let tolerances = {}; // likewise, in use where the question says none
 let offered = []; // the example questions of the dataset
 let saying = () => []; // makes what the line of status says, in the language of now
@@ -256,7 +256,7 @@ const temperature = () => Number((10 ** Number($("temperature").value)).toPrecis
 function draw() {
   if (!last) return;
   const { soft, exact, question } = last;
-  units = Object.fromEntries(Object.entries(soft.blend).map(([name, blend]) => [name, blend?.unit]));
+  units = new Map(Object.entries(soft.units ?? {}));
   const blends = Object.entries(soft.blend).map(([name, blend]) => drawBlend(name, blend, soft));
   const sure = soft.confidence === null ? t("unknown") : t(soft.confidence < 0.5 ? "unsure" : "sure", share(soft.confidence));
   $("trust").textContent = sure;
@@ -360,7 +360,7 @@ function drawMatch(match) {
   const values = entries.map(([name, value]) => {
     const shown = element("span", "value");
     if (isColour(value)) shown.append(swatch(value));
-    shown.append(entries.length > 1 ? named([name, value]) : text(value, units[name]));
+    shown.append(entries.length > 1 ? named([name, value]) : text(value, units.get(name)));
     return shown;
   });
   for (const entry of Object.entries(match.attributes ?? {})) values.push(element("span", "value", named(entry)));
@@ -398,7 +398,7 @@ function drawExact(exact) {
   const entries = Object.entries(exact.values);
   return entries.flatMap(([name, value]) => [
     ...(entries.length > 1 ? [element("div", "column", name)] : []),
-    ...large(value, text(value, units[name])),
+    ...large(value, text(value, units.get(name))),
   ]);
 }
 
@@ -459,7 +459,7 @@ function text(value, unit) {
 }
 
 const measured = (shown, unit) => (unit ? `${shown}\u00a0${unit}` : shown);
-const named = ([name, value]) => `${name}: ${text(value, units[name])}`;
+const named = ([name, value]) => `${name}: ${text(value, units.get(name))}`;
 const parts = (vector, show) => vector.slice(0, 8).map((part) => show(part)).join(", ") + (vector.length > 8 ? " …" : "");
 
 // -- datasets -----------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ TOLD = Answer(
     error=0.03125,
     scored=900,
     confidence=0.9375,
+    units={"altura": "€"},
 )
 
 
@@ -91,6 +92,7 @@ def test_every_figure_of_an_answer_stands_under_its_own_name() -> None:
             "scored": 900,
         },
         "confidence": 0.9375,
+        "units": {"altura": "€"},
     }
 
 

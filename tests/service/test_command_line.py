@@ -214,7 +214,7 @@ def test_numbers_are_printed_with_their_unit(run: Run, tmp_path: Path) -> None:
     assert "  pieza → precio (number, €), aforo (number, attribute, %)\n" in loaded
     assert "  silla: 12.5 €, 5 %\n  mesa: 30 €, nothing\n" in loaded
     assert found.startswith("precio: 12.5 € (90 % of the weight at 12.5 €)\n")
-    assert "  12.5 €, 5\n" in found
+    assert "  12.5 €, 5 %\n" in found
     assert run("compare", "mesa").stdout.startswith("exact: precio 30 €\n")
 
 

@@ -84,9 +84,15 @@ def test_the_unit_of_numbers_is_said_with_them(make: Make) -> None:
 
     assert client.post("/datasets", **form(table, name="precios")).get_json()["columns"] == told
     assert client.get("/datasets/precios").get_json()["columns"] == told
-    blend = client.get("/search?q=silla&dataset=precios").get_json()["blend"]
-    assert blend["precio"]["unit"] == "€"
-    assert "unit" not in blend["nota"]
+    answer = client.get("/search?q=silla&dataset=precios").get_json()
+    assert answer["blend"]["precio"]["unit"] == "€"
+    assert "unit" not in answer["blend"]["nota"]
+    assert answer["units"] == {"precio": "€"}
+    made = client.post("/datasets", **form(table, name="filtros", attributes="precio")).get_json()
+    assert made["columns"][0] == told[0] | {"attribute": True}
+    answer = client.get("/search?q=silla&dataset=filtros&mode=exact").get_json()
+    assert answer["matches"][0]["attributes"] == {"precio": 12.5}
+    assert answer["units"] == {"precio": "€"}
     assert values(client, "precios")["mesa"] == {"precio": 30, "nota": 9}
 
 

@@ -318,9 +318,14 @@ def test_numbers_are_shown_with_their_unit(
     browser: Chrome, bundled: Service, tmp_path: Path
 ) -> None:
     table = tmp_path / "tarifas.csv"
-    table.write_text("pieza;precio\nsilla;12,50 €\nmesa;30,00 €\n", "utf-8")
-    chosen(browser, table).click()
-    said = "Entries loaded: 2. Column of keys: pieza. Others: precio (numbers, €)."
+    table.write_text("pieza;precio;aforo\nsilla;12,50 €;5 %\nmesa;30,00 €;7 %\n", "utf-8")
+    load = chosen(browser, table)
+    browser.find_element(By.ID, "attributes").send_keys("aforo")
+    load.click()
+    said = (
+        "Entries loaded: 2. Column of keys: pieza. "
+        "Others: precio (numbers, €), aforo (numbers, to filter by, %)."
+    )
     until(browser, lambda: text(browser, "#loading") == said)
     browser.get(bundled.origin + "/?lang=es&dataset=tarifas&q=silla&temperature=0.01")
     until(browser, lambda: weights(browser))
@@ -328,7 +333,8 @@ def test_numbers_are_shown_with_their_unit(
     assert text(browser, "#exact").replace("\u00a0", " ") == "12,5 €"
     shown = text(browser, "#blend .headline").replace("\u00a0", " ")
     assert shown == "12,5 € el 90 % del peso está en 12,5 €"
-    assert text(browser, "#matches .value").replace("\u00a0", " ") == "12,5 €"
+    values = browser.find_elements(By.CSS_SELECTOR, "#matches li:first-child .value")
+    assert [each.text.replace("\u00a0", " ") for each in values] == ["12,5 €", "aforo: 5 %"]
     assert "precio: 12,5 €." in text(browser, "#spoken").replace("\u00a0", " ")
     assert bundled.ask("DELETE", "/datasets/tarifas").status == 204
 
