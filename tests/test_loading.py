@@ -919,6 +919,22 @@ def test_a_round_sum_says_how_the_others_are_written() -> None:
     assert load("silla|1.234 €\nmesa|1.250,- €\n") == [("silla", (1234,)), ("mesa", (1250,))]
 
 
+@pytest.mark.parametrize(
+    ("content", "prices"),
+    [
+        ("piso;250.000 €\ncasa;180.000 €\n", [250_000, 180_000]),
+        ("piso\t€250.000\ncasa\t€900\n", [250_000, 900]),
+        ("piso;250.000 €\ncasa;180.5 €\n", [250, 180.5]),  # another shows what the points are
+        ("piso,1.459 €\ncasa,1.389 €\n", [1.459, 1.389]),  # as an export has them
+        ("piso;25.125 %\ncasa;18.125 %\n", [25.125, 18.125]),
+    ],
+)
+def test_money_has_no_three_decimals_where_commas_separate_nothing(
+    content: str, prices: list[float]
+) -> None:
+    assert load(content) == [("piso", (prices[0],)), ("casa", (prices[1],))]
+
+
 def test_the_point_of_soles_is_no_decimal_one() -> None:
     content = "key,v\na,S/.12\nb,S/. 12.50\nc,S/ 7\n"
 

@@ -12,7 +12,8 @@ The rules, in order; "enough" is all of the cells that hold something, or 95 % o
 
 Text files write numbers in one of two styles, and "1.234" fits both. A column whose other cells
 fit only one is read so; next the file's other columns decide; then 1.234 has a fraction, and 1,234
-is a thousand in a file separated by commas and text in any other.
+is a thousand in a file separated by commas and text in any other. Where they are money, 1.234 € is
+a thousand in any other: no price has three decimals.
 
 Where half of a column's numbers have a unit (12 €, 10 %), it is the column's: the others are read
 as being in it, and what has another unit is no number.
@@ -149,7 +150,8 @@ class Profile:
             return known, True
         if self.kinds["comma_either"]:
             return ("point", True) if delimiter == "," else ("comma", False)
-        return "point", True
+        priced = any(kind == "dot_either" and unit not in "%‰" for unit, kind in self.units)
+        return "comma" if priced and delimiter != "," else "point", True
 
     def unit(self) -> str | None:
         """The unit that half of the numbers have, at least."""
