@@ -485,12 +485,14 @@ def test_a_column_without_a_name_can_hold_the_keys() -> None:
         ("Sales 2026\n\nProduct,Price,Sales\nMilk,1.20,100\nBread,0.80,200\n", 3),
         ("# of 2026-01-31\nciudad,habitantes\nMadrid,3\nSoria,4\n", 2),
         ('"Ventas, 2026"\nciudad;habitantes;\nMadrid;3;\nSoria;4;\n', 2),
+        ("Ventas\n\nCiudad,Ventas\nMadrid,3\nSoria,4\n\nFuente: INE\n", 3),
+        ("Ayuda\nPregunta;Respuesta\n¿Qué?;Nada\n¿Cómo?;Así\n", 2),
     ],
 )
 def test_a_title_above_the_header_is_no_key(content: str, line: int) -> None:
     with pytest.raises(UnreadableSource, match=f"line {line} seems to name the columns; delete"):
         read_table(content.encode(), filename="x.csv")
-    assert load("".join(content.splitlines(keepends=True)[line - 1 :]))
+    assert load("".join(content.splitlines(keepends=True)[line - 1 :]), on_error="skip")
     assert load(content, header=False, on_error="skip")
 
 

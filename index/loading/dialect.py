@@ -156,7 +156,7 @@ def is_header(first: Sequence[str], second: Sequence[str] | None) -> bool:
     frame, and the last ones may, where they are in the second row too.
     """
     cells = [cell.strip() for cell in first]
-    if any(fold(cell) in (*KEY_NAMES, *ID_NAMES) for cell in cells):
+    if _names_keys(cells):
         return True
     if second is None:
         return False
@@ -174,7 +174,8 @@ def is_header(first: Sequence[str], second: Sequence[str] | None) -> bool:
 def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
     """Give the line that names columns below titles, which fill no more than their first cell.
 
-    It is sure where all of its cells are names, and one of them stands over a number.
+    It is sure where all of its cells are names, and one of them stands over a number or is that of
+    a column of keys. Below the table there may be notes, as there are titles above it.
     """
     own = dialect.delimiter
     for delimiter in DELIMITERS if own == NO_DELIMITER else (own,):
@@ -188,12 +189,14 @@ def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
                     table += [row] if any(map(str.strip, row)) else []
                 else:
                     titles += any(map(str.strip, row))
+        while table and not any(map(str.strip, table[-1][1:])):
+            table.pop()
         if not titles or len(table) < 2 or len({len(row) for row in table}) > 1:
             continue
         width = max(place for place, cell in enumerate(table[0], 1) if cell.strip())
         names, below = table[0][:width], table[1][:width]
-        over_number = any(cell.strip() and not _is_name(cell) for cell in below)
-        if over_number and all(_is_name(cell) and cell[0] != " " for cell in names):
+        sure = any(cell.strip() and not _is_name(cell) for cell in below) or _names_keys(names)
+        if sure and all(_is_name(cell) and cell[0] != " " for cell in names):
             return line
     return None
 
@@ -203,6 +206,10 @@ def _are_years(cells: Sequence[str]) -> bool:
     if len(years) < 2 or not all(map(_YEAR.fullmatch, years)):
         return False
     return {int(a) - int(b) for a, b in itertools.pairwise(years)} in ({1}, {-1})
+
+
+def _names_keys(cells: Iterable[str]) -> bool:
+    return any(fold(cell) in (*KEY_NAMES, *ID_NAMES) for cell in cells)
 
 
 def _is_name(cell: str) -> bool:
