@@ -702,6 +702,7 @@ def test_faults_of_json_lines_are_told_by_line() -> None:
         (["1", "-2", "+3.5", "1e3", ".5", "5."], "number"),
         (["1", "", "NA", "n/a", "NaN", "null", "None", "-"], "number"),
         (["1", "#N/A", "#N/D", "#NV", "<NA>"], "number"),  # of spreadsheets and of pandas
+        (["1", r"\N"], "number"),  # of MySQL and PostgreSQL
         (["1", "#REF!"], "text"),  # no gap, but a fault
         (["1"] * 19 + ["x"], "number"),  # 95 % of 20
         (["1"] * 18 + ["x"], "category"),  # 95 %, but of 19
@@ -1508,6 +1509,15 @@ def test_decimals_of_parquet_are_keys_and_parts_of_vectors_too() -> None:
     )
 
     assert load(parquet(table)) == [("1.50", ((1.5, -2.0),)), ("-2.00", ((-2.0, -2.0),))]
+
+
+def test_codes_that_databases_give_as_decimals_stay_codes() -> None:
+    account = decimal.Decimal("12345678901234567890")  # NUMBER(38) of Oracle, of Snowflake…
+    kind = pa.decimal128(38, 0)
+    table = pa.table({"key": ["a", "b"], "v": pa.array([account, decimal.Decimal(7)], kind)})
+
+    assert load(parquet(table)) == [("a", ("12345678901234567890",)), ("b", ("7",))]
+    assert infer_columns([{"v": decimal.Decimal("1E+999999999")}]) == (Column("v", "text"),)
 
 
 def test_a_text_in_many_rows_of_parquet_is_read_once() -> None:

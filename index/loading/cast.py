@@ -30,7 +30,7 @@ INEXACT = "an integer beyond ±2^53 is not exact; keep it as text"
 BEYOND = f"is beyond ±{LARGEST:.0e}"
 # Missing in columns of numbers and vectors; in columns of labels only an empty cell is.
 MISSING_MARKS = frozenset(
-    {"", "na", "n/a", "nan", "null", "none", "-", "<na>", "#n/a", "#n/d", "#nv"}
+    {"", "na", "n/a", "nan", "null", "none", "-", "<na>", "#n/a", "#n/d", "#nv", "\\n"}
 )
 LONGEST_NUMERAL = 64  # characters; anything longer is text
 
@@ -178,11 +178,16 @@ def is_boolean(value: object) -> bool:
     return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
 
 
+def is_inexact(value: Decimal) -> bool:
+    """Say whether this is an integer that no double holds; int() would write out all its zeros."""
+    return value.is_finite() and value.copy_abs() > EXACT and value == value.to_integral()
+
+
 def _number(value: object, column: Column) -> float | int:
     if isinstance(value, Decimal):
-        whole = value.is_finite() and value == value.to_integral()
-        if whole and value.copy_abs() > EXACT:  # int() would write out all zeros of 1E+999999999
+        if is_inexact(value):
             raise WrongValue(column.name, INEXACT)
+        whole = value.is_finite() and value == value.to_integral()
         # A signaling NaN makes no float.
         value = int(value) if whole else math.nan if value.is_nan() else float(value)
     if isinstance(value, bool) or not isinstance(value, Real):

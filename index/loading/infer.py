@@ -35,6 +35,7 @@ from index.loading.cast import (
     MISSING_MARKS,
     Style,
     is_boolean,
+    is_inexact,
     is_numbers,
     parse_vector,
     plain_numeral,
@@ -122,6 +123,8 @@ class Profile:
             return "boolean"
         if isinstance(cell, Integral):
             return "int" if abs(int(cell)) <= EXACT else "code"
+        if isinstance(cell, Decimal) and is_inexact(cell):
+            return "code"
         if isinstance(cell, (Real, Decimal)):  # NaN too: a bad number, not a label
             return "point"
         items = cell.tolist() if hasattr(cell, "tolist") else cell
