@@ -295,6 +295,7 @@ def test_spanish_and_french_are_never_mojibake(text: str, encoding: str) -> None
     [
         ("palabra;valor\nespaña;1\nniño;2\ncamión;3\n", "mac-roman"),
         ("palabra;valor\nespaña;1\nniño;2\ncamión;3\n", "cp850"),
+        ("palabra;valor\n5 ñus;1\nñ;2\ncamión;3\n", "cp850"),
         ("слово;значение\nсобака;5\nкошка;6\n", "cp1251"),
         ("żółw;1\npies;2\nkoń;3\ngęś;4\n", "cp1250"),
         ("navn;pris\nSmørrebrød på;1\nÆble;2\nånd;3\n", "mac-roman"),
@@ -306,6 +307,19 @@ def test_other_old_encodings_are_told_apart(text: str, encoding: str) -> None:
     lines = [line for line in text.splitlines() if line[-1].isdigit()]
 
     assert [key for key, _ in load(text.encode(encoding))] == [line[:-2] for line in lines]
+
+
+@pytest.mark.parametrize("prices", ["1,20 €|2 €", "€1,20|€2"])
+def test_the_euro_of_latin_9_is_one(prices: str) -> None:
+    cells = zip(("ñora", "café", "¿a 5 ñus?"), [*prices.split("|"), ""], strict=True)
+    content = "palabra;precio\n" + "".join(f"{key};{cell}\n" for key, cell in cells)
+
+    assert load(content.encode("iso-8859-15")) == [
+        ("ñora", (1.2,)),
+        ("café", (2,)),
+        ("¿a 5 ñus?", (None,)),
+    ]
+    assert detected(content.encode("iso-8859-15"))["encoding"] == "iso8859-15"
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])

@@ -36,6 +36,7 @@ LEGACY_ENCODINGS = (
 # What Spanish, Catalan, Portuguese, French, Italian and German write in cp1252, and what is common
 # only where another encoding is misread (– is Mac's ñ; œ is its ú, but not before the u of œuf).
 _WESTERN = frozenset("áéíóúüñÁÉÍÓÚÜÑçÇàèìòùÀÈÒâêîôûäöÄÖïëãõßœŒ¿¡«»ºª·€…–—‘’“”°£©®™´\xa0½¼²")
+_LATIN_9_EURO = re.compile(r"\d\s?¤(?!\w)|(?<!\w)¤\s?\d")  # beside a letter, cp850's ñ
 _MISREAD = re.compile(r"\w[¿¡–—]\w|[^\W\d_a-zA-Z]{4}|[œŒ](?![uiUI])")
 
 
@@ -158,9 +159,13 @@ def _legacy_encoding(sample: bytes) -> str:
         text = sample.decode("cp1252")
     except UnicodeDecodeError:
         text = ""
+    encoding = "cp1252"
+    if _LATIN_9_EURO.search(text):
+        encoding = "iso8859-15"
+        text = sample.decode(encoding)
     foreign = {letter for letter in text if letter > "\x7f"}
     if text and foreign <= _WESTERN and not _MISREAD.search(text):
-        return "cp1252"
+        return encoding
     import chardet  # here: most files are UTF-8 and never need it
 
     found = chardet.detect(sample, prefer_superset=True, include_encodings=LEGACY_ENCODINGS)
