@@ -707,6 +707,15 @@ def test_faults_of_json_lines_are_told_by_line() -> None:
     ]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+def test_a_line_of_json_that_is_cut_short_is_told_where_it_ends(end: str) -> None:
+    content = f'{{"k":"a","v":1}}\n{{"k":"b"{end}'
+
+    assert list(bad_rows(content, "x.jsonl")) == [
+        BadRow(2, "not JSON: Expecting ',' delimiter at column 9")
+    ]
+
+
 # Types
 
 
