@@ -113,13 +113,14 @@ def check_columns(columns: Sequence[Column]) -> None:
 
 
 def pack(column: Column, values: Iterable[Value], table: LabelTable) -> Array:
-    """Hold a column's values as an array; ``None`` is missing."""
+    """Hold a column's values as an array; ``None`` is missing, and -0.0, read as 0, is 0.0."""
     if column.type == "number":
-        return np.array([math.nan if value is None else value for value in values], dtype=float)
+        numbers = [math.nan if value is None else value for value in values]
+        return np.array(numbers, dtype=float) + 0.0
     if column.type == "vector":
         gap = (math.nan,) * (column.width or 0)
         rows = [gap if value is None else value for value in values]
-        return np.array(rows, dtype=float).reshape(len(rows), column.width or 0)
+        return np.array(rows, dtype=float).reshape(len(rows), column.width or 0) + 0.0
     codes = [-1 if value is None else table.code(str(value)) for value in values]
     return np.array(codes, dtype=np.int32)
 

@@ -185,6 +185,15 @@ def test_whole_numbers_come_back_as_ints_as_far_as_floats_tell_them_apart():
     assert kinds == [int, float, int, int, float, float]
 
 
+def test_a_negative_zero_is_a_zero_in_the_blend_too():
+    """A column rounded elsewhere holds -0.0: its median would be written "-0", its entry 0."""
+    number = blend(NUMBER, [-0.0, -0.0], [1, 1])
+    vector = blend(VECTOR, [(-0.0, 1.0, 2.0)], [1])
+
+    written = [number.mean, number.median, *number.interval, vector.mean[0]]
+    assert [math.copysign(1.0, zero) for zero in written] == [1.0] * 5
+
+
 def test_quantiles_need_no_interpolation():
     values = np.array([1.0, 2.0, 3.0, 4.0])
     weights = np.array([0.25, 0.25, 0.25, 0.25])
