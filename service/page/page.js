@@ -182,7 +182,8 @@ async function whenReady(path, options) {
 function say(make = () => [], bad = false) {
   saying = make;
   $("status").className = bad ? "status bad" : "status";
-  $("status").replaceChildren(...make());
+  const words = element("p", "", ...make());
+  if (words.textContent !== $("status").textContent) $("status").replaceChildren(...words.childNodes); // once aloud
 }
 
 // What the service says is English, and is marked so: a voice that reads Spanish would garble it.
@@ -608,6 +609,7 @@ function translate() {
 async function start() {
   const here = address;
   listed = SHOWN;
+  for (const name of ["q", "where", "tolerance"]) $(name).value = here.get(name) ?? ""; // and may be typed over from now on
   const tau = Number(here.get("temperature"));
   $("auto").checked = !(tau > 0);
   if (tau > 0) {
@@ -625,9 +627,7 @@ async function start() {
     if (!names.length) return say(() => [t("empty")]);
     const words = await examples();
     if (here !== address) return; // gone back once more meanwhile
-    $("q").value = here.get("q") || words[0] || "";
-    $("where").value = here.get("where") || "";
-    $("tolerance").value = here.get("tolerance") || "";
+    if (!$("q").value.trim()) $("q").value = words[0] ?? "";
     if (wanted && !names.includes(wanted)) return say(() => [t("absent", wanted)], true);
     await ask();
   } catch (error) {
@@ -635,7 +635,11 @@ async function start() {
   }
 }
 
-$("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
+$("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (!$("q").value.trim()) $("q").value = ""; // for the browser to say that something is missing
+  if ($("ask").reportValidity()) ask();
+});
 $("dataset").addEventListener("change", chooseDataset);
 $("auto").addEventListener("change", ask);
 const [askSoon, weighSoon] = [soon(ask), soon(weigh)];

@@ -700,6 +700,43 @@ def test_an_empty_question_is_not_passed_over_in_silence(browser: Chrome) -> Non
 
     assert browser.switch_to.active_element.get_attribute("id") == "q"
     assert field.get_property("validationMessage")
+    field.send_keys("   ", Keys.ENTER)
+    assert field.get_property("validationMessage"), "spaces ask nothing either"
+
+
+def test_what_is_typed_while_the_service_starts_is_asked_then(
+    browser: Chrome, bundled: Service
+) -> None:
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": STARTING})
+    try:
+        browser.get(bundled.origin + "/?lang=en")
+        field = browser.find_element(By.ID, "q")
+        field.send_keys("mascota", Keys.ENTER)
+        until(browser, lambda: browser.execute_script("return tries") > 1)
+        assert text(browser, "#status").startswith("Starting: the encoder is being opened")
+        browser.execute_script("said = document.getElementById('status').firstChild")
+        until(browser, lambda: browser.execute_script("return tries") > 3)
+        unchanged = "return document.getElementById('status').firstChild === said"
+        assert browser.execute_script(unchanged), "a screen reader hears it once"
+        browser.execute_script("opened = true")
+        until(browser, lambda: "“mascota”" in text(browser, "#reason"))
+    finally:
+        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+
+    assert field.get_property("value") == "mascota"
+
+
+# The service as it starts, for as long as the test wants.
+STARTING = """
+var tries = 0, opened = false, said;
+const answered = window.fetch;
+window.fetch = (path, options) => {
+  if (path !== "/readyz" || opened) return answered(path, options);
+  tries += 1;
+  const problem = { type: "/problems/not-ready", detail: "creating the bundled datasets" };
+  return Promise.resolve(new Response(JSON.stringify(problem), { status: 503 }));
+};
+"""
 
 
 def test_a_page_that_a_proxy_sends_for_the_service_is_no_answer(started_browser: Chrome) -> None:
