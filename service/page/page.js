@@ -103,6 +103,7 @@ let weighing = null; // that of the weights by hand
 let weighed = ""; // the keys that are weighed by hand
 let manual = {}; // what their weights give
 let job = null; // the id of the load under way
+let suggested = ""; // the name of the file that was chosen, for a dataset
 
 const t = (name, ...parts) => parts.reduce((text, part, i) => text.replace(`{${i}}`, () => part), TEXTS[language][name]);
 const far = (value) => value !== 0 && !(Math.abs(value) >= 1e-6 && Math.abs(value) < 1e16); // too many zeros to read
@@ -137,7 +138,8 @@ function shape(tag, attributes, ...children) {
 class Problem extends Error {
   constructor(problem) {
     const faults = (problem.errors || []).map((fault) => `${fault.where}: ${fault.message}`);
-    super(faults.length ? faults.join("\n") : problem.detail);
+    const counted = problem.type === "/problems/bad-rows"; // the detail has their number, and what to do
+    super(faults.length && !counted ? faults.join("\n") : problem.detail);
     this.type = problem.type;
     this.fields = (problem.errors || []).map((fault) => fault.where.split(".")[0]);
   }
@@ -587,9 +589,10 @@ function drawProgress({ progress }) {
 
 function nameFromFile() {
   const file = $("file").files[0];
-  if (!file) return;
-  const stem = file.name.replace(/\.[^.]*$/, "");
-  $("name").value = stem.replace(/[^\p{L}\p{N}_.-]+/gu, "-").replace(/^[-_.]+/, "").slice(0, 100);
+  if (!file || !["", suggested].includes($("name").value)) return; // a name that a person typed stays
+  const stem = file.name.replace(/\.[^.]*$/, "").normalize("NFC"); // a Mac may write accents apart from their letters
+  suggested = stem.replace(/[^\p{L}\p{M}\p{N}_.-]+/gu, "-").replace(/^[-_.\p{M}]+/u, "").slice(0, 100);
+  $("name").value = suggested;
 }
 
 // -- the page -----------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from index.naming import check_name
 from tests.service.running import PATIENCE, ROOT, Service
 
 ARGUMENTS = [
@@ -355,6 +356,32 @@ def test_a_table_is_loaded_with_a_column_of_keys_and_attributes_of_one_s_choice(
         ("price", False), ("aisle", True),
     ]  # fmt: skip
     until(browser, lambda: set(weights(browser)) == {"apple", "soap"})
+
+
+def test_a_table_is_named_as_its_file_unless_a_name_was_typed(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    name, file = browser.find_element(By.ID, "name"), browser.find_element(By.ID, "file")
+    browser.find_element(By.ID, "own").click()
+    spelled = {"an\u0303o 2026.csv": "año-2026", "हिन्दी.csv": "हिन्दी", "(1) x.csv": "1-x"}
+    for filename, wanted in spelled.items():
+        (tmp_path / filename).touch()
+        file.send_keys(str(tmp_path / filename))
+        assert name.get_property("value") == wanted
+        check_name(wanted)
+    name.clear()
+    name.send_keys("mine")
+    file.send_keys(str(tmp_path / "(1) x.csv"))
+    assert name.get_property("value") == "mine"
+
+
+def test_of_many_bad_rows_it_is_said_how_many_there_are(browser: Chrome, tmp_path: Path) -> None:
+    table = tmp_path / "holes.csv"
+    table.write_text("key,value\na,1\n" + ",2\n" * 150)
+    chosen(browser, table).click()
+
+    until(browser, lambda: "line 3: the key is empty" in text(browser, "#loading"))
+    assert "(and 145 more). Correct them" in text(browser, "#loading")
 
 
 def test_a_long_load_shows_its_progress_and_can_be_cancelled(
