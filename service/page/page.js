@@ -82,7 +82,6 @@ const EXAMPLES = {
 };
 const SVG = "http://www.w3.org/2000/svg";
 const SHOWN = 10; // keys that are listed, unless more are asked for
-const MOST = 100; // that are listed when they are
 const SPOKEN = 3; // columns that a screen reader is told of at once
 const LONGEST = 60; // characters of an example
 const CHECKED = ["where", "tolerance"]; // fields whose faults the service names
@@ -99,6 +98,7 @@ let offered = []; // the example questions of the dataset
 let saying = () => []; // makes what the line of status says, in the language of now
 let asking = null; // the AbortController of the question under way
 let listed = SHOWN; // keys of that question, at most
+let most = 100; // that are listed when more are asked for
 let weighing = null; // that of the weights by hand
 let weighed = ""; // the keys that are weighed by hand
 let manual = {}; // what their weights give
@@ -227,6 +227,10 @@ async function ask() {
     draw();
   } catch (error) {
     if (error.name === "AbortError") return;
+    if (error.fields?.includes("k")) {
+      most = listed -= SHOWN; // the service allows no more
+      return ask();
+    }
     for (const name of CHECKED) if (error.fields?.includes(name)) $(name).setAttribute("aria-invalid", "true");
     listed = SHOWN;
     forget();
@@ -265,7 +269,7 @@ function draw() {
   $("trust").textContent = sure;
   $("blend").replaceChildren(...blends);
   $("matches").replaceChildren(...soft.matches.map(drawMatch), ...drawRest(soft));
-  $("more").hidden = soft.matches.length < listed || soft.matches.length === Math.min(MOST, soft.attention.keys);
+  $("more").hidden = soft.matches.length < listed || soft.matches.length === Math.min(most, soft.attention.keys);
   $("facts").replaceChildren(...drawFacts(soft));
   $("exact").replaceChildren(...drawExact(exact));
   $("exact").classList.toggle("none", !exact.found);
@@ -652,7 +656,7 @@ $("temperature").addEventListener("input", () => {
   askSoon();
 });
 $("more").addEventListener("click", () => {
-  listed = Math.min(MOST, listed + SHOWN);
+  listed = Math.min(most, listed + SHOWN);
   ask();
 });
 $("hand").addEventListener("toggle", weigh);

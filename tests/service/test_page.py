@@ -230,6 +230,23 @@ def test_a_service_that_allows_few_matches_is_not_asked_for_more(
         assert not started_browser.find_element(By.ID, "more").is_displayed()
 
 
+def test_more_keys_than_the_service_allows_leave_those_that_are_listed(
+    started_browser: Chrome, tmp_path: Path
+) -> None:
+    with Service(tmp_path, SOFTDICT_MAX_K="25") as service:
+        service.until("/readyz")
+        started_browser.get(service.origin + "/?lang=en&dataset=colores&q=sea")
+        until(started_browser, lambda: len(weights(started_browser)) == 10)
+        more = started_browser.find_element(By.ID, "more")
+        more.click()
+        until(started_browser, lambda: len(weights(started_browser)) == 20)
+        more.click()
+        until(started_browser, lambda: not more.is_displayed())
+
+        until(started_browser, lambda: len(weights(started_browser)) == 20)
+        assert text(started_browser, "#status") == ""
+
+
 def test_the_slider_flattens_the_weights_and_says_so(browser: Chrome) -> None:
     before = ask(browser, "país")
     slider = browser.find_element(By.ID, "temperature")
