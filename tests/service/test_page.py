@@ -293,18 +293,20 @@ def test_a_margin_of_error_is_asked_with_and_what_was_scored_is_said(browser: Ch
 
 
 def test_attributes_are_shown_beside_the_values(browser: Chrome, bundled: Service) -> None:
-    rows = {"vino": {"precio": 9, "país de origen": "ES"}, "sake": {"precio": 8}}
-    body = {"name": "bar", "entries": rows, "attributes": ["país de origen"]}
+    vino = {"precio": 9, "país de origen": "ES", "constructor": 3}  # a name of JavaScript's own
+    rows = {"vino": vino, "sake": {"precio": 8}}
+    body = {"name": "bar", "entries": rows, "attributes": ["país de origen", "constructor"]}
     assert bundled.post("/datasets", body).status == 201
     browser.get(bundled.origin + "/?lang=es&dataset=bar&q=vino&where=precio+%3E+8")
     until(browser, lambda: weights(browser))
 
     assert list(weights(browser)) == ["vino"]
-    assert "país de origen: ES" in text(browser, "#matches")
+    values = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#matches .value")]
+    assert values == ["9", "país de origen: ES", "constructor: 3"]
     assert len(browser.find_elements(By.CSS_SELECTOR, "#blend .blend")) == 1
     field = browser.find_element(By.ID, "where")
     assert field.get_attribute("value") == "precio > 8"
-    assert field.get_attribute("placeholder") == "columnas: precio, [país de origen]"
+    assert field.get_attribute("placeholder") == "columnas: precio, [país de origen], constructor"
     assert bundled.ask("DELETE", "/datasets/bar").status == 204
 
 
