@@ -83,7 +83,7 @@ const EXAMPLES = {
 const SVG = "http://www.w3.org/2000/svg";
 const SHOWN = 10; // keys that are listed, unless more are asked for
 const SPOKEN = 3; // columns that a screen reader is told of at once
-const LONGEST = 60; // characters of an example
+const LONGEST = 60; // characters of an example, or of a value in large letters
 const CHECKED = ["where", "tolerance"]; // fields whose faults the service names
 
 const $ = (id) => document.getElementById(id);
@@ -342,7 +342,7 @@ function swatch(vector, className = "") {
 // A value in large letters, or as the colour that it is.
 function large(value, words, className = "") {
   if (isColour(value)) return [swatch(value, "large"), element("div", "column", words)];
-  return [element("div", className, words)];
+  return [element("div", words.length > LONGEST ? `${className} long` : className, words)];
 }
 
 const drawVector = (blend) => large(blend.mean, brief(blend), "headline");
@@ -350,8 +350,8 @@ const drawVector = (blend) => large(blend.mean, brief(blend), "headline");
 function drawLabels(blend) {
   const rows = blend.distribution.slice(0, 5).map(({ value, probability }) =>
     element("li", "", element("span", "key", value), drawBar(probability), element("span", "weight", share(probability))));
-  const headline = element("div", "headline", brief(blend));
-  return rows.length > 1 ? [headline, element("ol", "shares", ...rows)] : [headline];
+  const headline = large(blend.value, brief(blend), "headline");
+  return rows.length > 1 ? [...headline, element("ol", "shares", ...rows)] : headline;
 }
 
 function drawBar(weight) {

@@ -531,6 +531,23 @@ def test_values_have_the_names_of_their_columns_and_a_stored_colour_its_numbers(
     assert bundled.ask("DELETE", "/datasets/mercado").status == 204
 
 
+def test_a_long_text_is_set_as_text_to_be_read(browser: Chrome, bundled: Service) -> None:
+    def size(selector: str) -> float:
+        found = browser.find_element(By.CSS_SELECTOR, selector)
+        return float(found.value_of_css_property("font-size").removesuffix("px"))
+
+    long = "Open the settings, choose Security, and press the button that resets your password."
+    rows = {"I forgot my password": long, "Where is it?": "Here."}
+    assert bundled.post("/datasets", {"name": "help", "entries": rows}).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=help&q=Where+is+it%3F")
+    until(browser, lambda: text(browser, "#exact") == "Here.")
+    assert size("#blend .headline") == 36
+    ask(browser, "I forgot my password")
+    assert text(browser, "#exact") == text(browser, "#blend .headline") == long
+    assert size("#exact > *") == size("#blend .headline") == 18
+    assert bundled.ask("DELETE", "/datasets/help").status == 204
+
+
 def test_on_a_narrow_screen_the_stored_value_comes_before_the_blended_one(browser: Chrome) -> None:
     def top(selector: str) -> int:
         return int(browser.find_element(By.CSS_SELECTOR, selector).rect["y"])
