@@ -23,7 +23,7 @@ const TEXTS = {
     scored: "Keys scored", everyKey: "every one",
     sampled: "{0} of {1}, with {2} of the weight; weights within ±{3}",
     of: "{0} of {1}", known: "{0} of the weight has a value",
-    own: "Load a table of your own", keyColumn: "Column of keys (found if left empty)",
+    own: "Load a table of your own, or delete one", keyColumn: "Column of keys (found if left empty)",
     attributes: "Columns to filter by and not to blend, with commas", file: "File", name: "Name", load: "Load", cancel: "Cancel",
     replace: "replace the dataset of that name, if there is one",
     taken: "There is a dataset of that name already: tick “replace”, or choose another name.",
@@ -36,6 +36,7 @@ const TEXTS = {
     reading: "Reading", encoding: "Encoding", writing: "Writing", left: "{0} left", loaded: "Entries loaded: {0}. Column of keys: {1}. Others: {2}.",
     lost: "The service was started anew, which cut the load short. Load the table again: what was encoded is kept.",
     inEnglish: "", asking: "Asking…",
+    remove: "Delete the dataset “{0}”…", certain: "Delete the dataset “{0}” (entries: {1})? It cannot be brought back.", removed: "Deleted: {0}.",
     cancelled: "Cancelled; nothing was loaded.", noValue: "no value", steps: "Every step, with its numbers (JSON)",
   },
   es: {
@@ -59,7 +60,7 @@ const TEXTS = {
     scored: "Claves puntuadas", everyKey: "todas",
     sampled: "{0} de {1}, con el {2} del peso; pesos con un margen de ±{3}",
     of: "{0} de {1}", known: "{0} del peso tiene un valor",
-    own: "Carga una tabla tuya", keyColumn: "Columna de claves (si falta, se averigua)",
+    own: "Carga una tabla tuya, o borra una", keyColumn: "Columna de claves (si falta, se averigua)",
     attributes: "Columnas para filtrar y no mezclar, con comas", file: "Fichero", name: "Nombre", load: "Cargar", cancel: "Cancelar",
     replace: "reemplazar los datos que tengan ese nombre, si los hay",
     taken: "Ya hay datos con ese nombre: marca «reemplazar» o elige otro nombre.",
@@ -72,6 +73,7 @@ const TEXTS = {
     reading: "Leyendo", encoding: "Codificando", writing: "Escribiendo", left: "quedan {0}", loaded: "Entradas cargadas: {0}. Columna de claves: {1}. Las demás: {2}.",
     lost: "El servicio se ha vuelto a arrancar y eso ha interrumpido la carga. Vuelve a cargar la tabla: lo ya codificado se conserva.",
     inEnglish: "El servicio lo explica en inglés:", asking: "Preguntando…",
+    remove: "Borrar los datos «{0}»…", certain: "¿Borrar los datos «{0}» (entradas: {1})? No se podrán recuperar.", removed: "Borrados: {0}.",
     cancelled: "Cancelado; no se ha cargado nada.", noValue: "sin valor", steps: "Cada paso, con sus números (JSON)",
   },
 };
@@ -485,15 +487,18 @@ const isWord = (name) => /^[\p{L}_][\p{L}\p{N}_.-]*$/u.test(name) && !/^(and|or|
 const spelled = (name) => (isWord(name) ? name : `[${name.replaceAll("]", "]]")}]`);
 
 function drawHint() {
-  const names = columns[$("dataset").value] ?? [];
+  const name = $("dataset").value;
+  const names = columns[name] ?? [];
   $("where").placeholder = names.length ? t("columns", names.join(", ")) : "";
-  $("tolerance").placeholder = number(tolerances[$("dataset").value] ?? 0);
+  $("tolerance").placeholder = number(tolerances[name] ?? 0);
+  $("delete").textContent = t("remove", name);
+  $("delete").hidden = !name;
 }
 
 async function examples() {
   const name = $("dataset").value;
   drawHint();
-  let words = Object.hasOwn(EXAMPLES, name) ? EXAMPLES[name] : null;
+  let words = Object.hasOwn(EXAMPLES, name) ? EXAMPLES[name] : name ? null : [];
   if (!words) {
     const { entries } = await call(`/datasets/${encodeURIComponent(name)}/entries?limit=4`);
     words = entries.map(({ key }) => key);
@@ -517,6 +522,7 @@ async function chooseDataset() {
   $("where").value = ""; // it named the columns of another
   try {
     const words = await examples();
+    if (!$("dataset").value) return say(() => [t("empty")]);
     if (words.length && !own) $("q").value = words[0];
     ask();
   } catch (error) {
@@ -539,8 +545,8 @@ async function load(event) {
   tell(t("sending"));
   $("progress").hidden = false;
   $("progress").removeAttribute("value");
-  const button = $("upload").querySelector("button[type=submit]");
-  button.disabled = true;
+  const buttons = [$("upload").querySelector("button[type=submit]"), $("delete")];
+  for (const button of buttons) button.disabled = true;
   try {
     const table = new FormData($("upload"));
     for (const name of ["key", "attributes"]) if (!table.get(name).trim()) table.delete(name);
@@ -554,8 +560,23 @@ async function load(event) {
   } catch (error) {
     tell(explain(error)(), { bad: true });
   }
-  button.disabled = false;
+  for (const button of buttons) button.disabled = false;
   $("progress").hidden = true;
+}
+
+async function deleteDataset() {
+  const name = $("dataset").value;
+  const path = `/datasets/${encodeURIComponent(name)}`;
+  try {
+    const { entries } = await call(path);
+    if (!confirm(t("certain", name, number(entries, 9)))) return;
+    await call(path, { method: "DELETE" });
+    tell(t("removed", name));
+    await listDatasets($("dataset").value);
+    await chooseDataset();
+  } catch (error) {
+    tell(explain(error)(), { bad: true });
+  }
 }
 
 async function finished(state) {
@@ -671,6 +692,7 @@ $("language").addEventListener("click", () => {
 });
 $("file").addEventListener("change", nameFromFile);
 $("upload").addEventListener("submit", load);
+$("delete").addEventListener("click", deleteDataset);
 $("cancel").addEventListener("click", () => { if (job) call(`/jobs/${job}`, { method: "DELETE" }).catch((error) => tell(explain(error)(), { bad: true })); });
 addEventListener("popstate", () => {
   const chosen = address.has("lang");

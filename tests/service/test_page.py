@@ -24,6 +24,7 @@ from selenium.webdriver.chrome.service import Service as Driver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.expected_conditions import alert_is_present
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from index.naming import check_name
@@ -725,6 +726,54 @@ def test_a_table_is_said_as_it_was_read_and_can_be_loaded_again(
     assert bundled.get("/datasets/tarifa/entries/sal").json["values"] == {"precio": 3}
     browser.get_log("browser")  # the one 409 that was asked for
     assert bundled.ask("DELETE", "/datasets/tarifa").status == 204
+
+
+def test_a_dataset_is_deleted_when_one_is_sure(browser: Chrome, bundled: Service) -> None:
+    assert bundled.post("/datasets", {"name": "brief", "entries": {"b": 1, "c": 2}}).status == 201
+    browser.get(bundled.origin + "/?lang=es&dataset=brief&q=b")
+    until(browser, lambda: weights(browser))
+    browser.find_element(By.ID, "own").click()
+    delete = browser.find_element(By.ID, "delete")
+    assert delete.text == "Borrar los datos «brief»…"
+    delete.click()
+    question = WebDriverWait(browser, PATIENCE).until(alert_is_present())
+    assert question.text == "¿Borrar los datos «brief» (entradas: 2)? No se podrán recuperar."
+    question.dismiss()
+    assert bundled.get("/datasets/brief").json["entries"] == 2
+    browser.find_element(By.ID, "language").click()
+    delete.click()
+    question = WebDriverWait(browser, PATIENCE).until(alert_is_present())
+    assert question.text == "Delete the dataset “brief” (entries: 2)? It cannot be brought back."
+    question.accept()
+
+    until(browser, lambda: text(browser, "#loading") == "Deleted: brief.")
+    assert bundled.get("/datasets/brief").status == 404
+    until(browser, lambda: set(weights(browser)) == {"méxico", "alemania", "inglaterra", "perro"})
+    left = [each.text for each in Select(browser.find_element(By.ID, "dataset")).options]
+    assert "brief" not in left and delete.text == "Delete the dataset “paises”…"
+
+
+def test_without_datasets_there_is_one_to_load_and_none_to_delete(
+    started_browser: Chrome, tmp_path: Path
+) -> None:
+    table = tmp_path / "next.csv"
+    table.write_text("key,value\na,1\n")
+    with Service(tmp_path / "store", SOFTDICT_BUNDLED="0", SOFTDICT_ENCODER="random") as service:
+        assert service.post("/datasets", {"name": "last", "entries": {"b": 1}}).status == 201
+        started_browser.get(service.origin + "/?lang=en")
+        until(started_browser, lambda: weights(started_browser))
+        load, delete = chosen(started_browser, table), started_browser.find_element(By.ID, "delete")
+        delete.click()
+        WebDriverWait(started_browser, PATIENCE).until(alert_is_present()).accept()
+        until(started_browser, lambda: text(started_browser, "#status").startswith("There are no"))
+
+        assert not started_browser.find_element(By.ID, "result").is_displayed()
+        assert not started_browser.find_element(By.ID, "examples").is_displayed()
+        assert not delete.is_displayed()
+        load.click()
+        until(started_browser, lambda: list(weights(started_browser)) == ["a"])
+        assert delete.text == "Delete the dataset “next”…"
+        assert text(started_browser, "#status") == ""
 
 
 def test_a_load_is_asked_after_until_it_is_known_what_became_of_it(
