@@ -98,6 +98,7 @@ let units = new Map(); // of the columns of the answer that is shown
 let tolerances = {}; // likewise, in use where the question says none
 let offered = []; // the example questions of the dataset
 let saying = () => []; // makes what the line of status says, in the language of now
+let telling = () => []; // likewise, what is said of a load
 let asking = null; // the AbortController of the question under way
 let listed = SHOWN; // keys of that question, at most
 let most = 100; // that are listed when more are asked for
@@ -154,7 +155,7 @@ async function call(path, options) {
     body = response.status === 204 ? null : await response.json(); // a proxy may answer for the service, with a page
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Error(t("unreachable"));
+    throw new Error("unreachable");
   }
   if (!response.ok) throw new Problem(body);
   return body;
@@ -196,7 +197,7 @@ function explain(error) {
   if (error.type === "/problems/unknown-dataset") return () => [t("absent", name)];
   if (error.type === "/problems/unknown-job") return () => [t("lost")];
   if (error.type === "/problems/dataset-exists") return () => [t("taken")];
-  if (!(error instanceof Problem)) return () => [error.message];
+  if (!(error instanceof Problem)) return () => [TEXTS[language][error.message] ?? error.message];
   return () => {
     const words = element("span", "", error.message);
     words.lang = "en";
@@ -533,16 +534,18 @@ async function chooseDataset() {
 // -- loading ------------------------------------------------------------------------------------
 
 // A screen reader hears how a load begins and ends, and not each of its figures.
-function tell(words, { bad = false, live = "polite" } = {}) {
-  if (words === $("loading").textContent) return;
+function tell(make, { bad = false, live = "polite" } = {}) {
+  telling = make;
+  const words = element("p", "", ...make());
+  if (words.textContent === $("loading").textContent) return;
   $("loading").setAttribute("aria-live", live);
   $("loading").className = bad ? "bad" : "";
-  $("loading").replaceChildren(...[words].flat());
+  $("loading").replaceChildren(...words.childNodes);
 }
 
 async function load(event) {
   event.preventDefault();
-  tell(t("sending"));
+  tell(() => [t("sending")]);
   $("progress").hidden = false;
   $("progress").removeAttribute("value");
   const buttons = [$("upload").querySelector("button[type=submit]"), $("delete")];
@@ -552,13 +555,12 @@ async function load(event) {
     for (const name of ["key", "attributes"]) if (!table.get(name).trim()) table.delete(name);
     let outcome = await call("/datasets", { method: "POST", body: table });
     if ("state" in outcome) outcome = await finished(outcome);
-    const found = outcome.columns.map(({ name, type, attribute, unit }) => `${name} (${[t(type), ...(attribute ? [t("filter")] : []), ...(unit ? [unit] : [])].join(", ")})`);
-    tell(t("loaded", number(outcome.loaded, 9), outcome.key_column, found.join(", ") || "–"));
+    tell(() => [t("loaded", number(outcome.loaded, 9), outcome.key_column, outcome.columns.map(drawColumn).join(", ") || "–")]);
     $("replace").checked = false;
     await listDatasets(outcome.dataset);
     await chooseDataset();
   } catch (error) {
-    tell(explain(error)(), { bad: true });
+    tell(explain(error), { bad: true });
   }
   for (const button of buttons) button.disabled = false;
   $("progress").hidden = true;
@@ -571,11 +573,11 @@ async function deleteDataset() {
     const { entries } = await call(path);
     if (!confirm(t("certain", name, number(entries, 9)))) return;
     await call(path, { method: "DELETE" });
-    tell(t("removed", name));
+    tell(() => [t("removed", name)]);
     await listDatasets($("dataset").value);
     await chooseDataset();
   } catch (error) {
-    tell(explain(error)(), { bad: true });
+    tell(explain(error), { bad: true });
   }
 }
 
@@ -589,7 +591,7 @@ async function finished(state) {
         if (state.finished === null) drawProgress(state);
       } catch (error) {
         if (error instanceof Problem) throw error;
-        tell(error.message, { bad: true }); // the load goes on, and is asked after again
+        tell(explain(error), { bad: true }); // the load goes on, and is asked after again
       }
       await pause(400);
     }
@@ -597,17 +599,19 @@ async function finished(state) {
     $("cancel-line").hidden = true;
     job = null;
   }
-  if (state.state === "cancelled") throw new Error(t("cancelled"));
+  if (state.state === "cancelled") throw new Error("cancelled");
   if (state.problem) throw new Problem(state.problem);
   return state.result;
 }
 
+const drawColumn = ({ name, type, attribute, unit }) => `${name} (${[t(type), ...(attribute ? [t("filter")] : []), ...(unit ? [unit] : [])].join(", ")})`;
+
 function drawProgress({ progress }) {
-  if (!progress) return tell(t("queued"), { live: "off" });
+  if (!progress) return tell(() => [t("queued")], { live: "off" });
   const total = progress.total === null ? "" : ` / ${number(progress.total, 9)}`;
   const rate = progress.rate === null ? "" : ` · ${number(progress.rate, 3)}/s`;
   const left = progress.seconds_left === null ? "" : ` · ${t("left", duration(progress.seconds_left))}`;
-  tell(`${t(progress.phase)} ${number(progress.done, 9)}${total}${rate}${left}`, { live: "off" });
+  tell(() => [`${t(progress.phase)} ${number(progress.done, 9)}${total}${rate}${left}`], { live: "off" });
   if (progress.total) $("progress").value = progress.done / progress.total;
   else $("progress").removeAttribute("value");
 }
@@ -630,6 +634,7 @@ function translate() {
   $("language").setAttribute("aria-label", $("language").textContent);
   $("temperature").setAttribute("aria-label", `${t("temperature")}, ${t("sharp")} – ${t("flat")}`);
   $("status").replaceChildren(...saying());
+  $("loading").replaceChildren(...telling());
   drawHint();
   draw();
 }
@@ -693,7 +698,7 @@ $("language").addEventListener("click", () => {
 $("file").addEventListener("change", nameFromFile);
 $("upload").addEventListener("submit", load);
 $("delete").addEventListener("click", deleteDataset);
-$("cancel").addEventListener("click", () => { if (job) call(`/jobs/${job}`, { method: "DELETE" }).catch((error) => tell(explain(error)(), { bad: true })); });
+$("cancel").addEventListener("click", () => { if (job) call(`/jobs/${job}`, { method: "DELETE" }).catch((error) => tell(explain(error), { bad: true })); });
 addEventListener("popstate", () => {
   const chosen = address.has("lang");
   address = new URLSearchParams(location.search);

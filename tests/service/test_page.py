@@ -415,6 +415,8 @@ def test_a_long_load_shows_its_progress_and_can_be_cancelled(
     until(browser, lambda: PACE.search(text(browser, "#loading")))
     browser.find_element(By.ID, "cancel").click()
     until(browser, lambda: text(browser, "#loading") == "Cancelled; nothing was loaded.")
+    browser.find_element(By.ID, "language").click()
+    assert text(browser, "#loading") == "Cancelado; no se ha cargado nada."
     assert bundled.get("/datasets/long").status == 404
 
 
@@ -711,6 +713,10 @@ def test_a_table_is_said_as_it_was_read_and_can_be_loaded_again(
     load.click()
     said = "Entries loaded: 2. Column of keys: artículo. Others: precio (numbers)."
     until(browser, lambda: text(browser, "#loading") == said)
+    language = browser.find_element(By.ID, "language")
+    language.click()
+    assert text(browser, "#loading").endswith("Las demás: precio (números).")
+    language.click()
 
     table.write_text("precio,artículo\n1,pan\n3,sal\n4,azúcar\n", "utf-8")
     browser.find_element(By.ID, "file").send_keys(str(table))
@@ -875,10 +881,12 @@ def test_a_page_that_a_proxy_sends_for_the_service_is_no_answer(started_browser:
         started_browser.get(f"http://127.0.0.1:{server.server_port}/?lang=es")
         until(started_browser, lambda: text(started_browser, "#status"))
         said = text(started_browser, "#status")
+        started_browser.find_element(By.ID, "language").click()
+        in_english = text(started_browser, "#status")
         started_browser.get("about:blank")
         server.shutdown()
 
-    assert said == "El servicio no responde."
+    assert (said, in_english) == ("El servicio no responde.", "The service does not answer.")
 
 
 def test_everything_is_reached_by_keyboard_in_reading_order(browser: Chrome) -> None:
