@@ -36,7 +36,8 @@ LONGEST_NUMERAL = 64  # characters; anything longer is text
 
 _NUMERALS = {
     "point": re.compile(
-        r"[+-]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII
+        r"[+-]?(?:(?:\d+|\d{1,3}(?:,\d{3})+|\d\d?(?:,\d\d)+,\d{3})(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?",
+        re.ASCII,  # 12,34,567.89 is written in India
     ),
     "comma": re.compile(
         r"[+-]?(?:(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d*)?|,\d+)(?:[eE][+-]?\d+)?", re.ASCII

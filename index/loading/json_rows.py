@@ -34,7 +34,7 @@ class JsonLinesReader(Reader):
                 if line.isspace():
                     continue
                 try:
-                    item = _DECODER.decode(line.rstrip("\r\n"))  # a fault at its end is on it
+                    item = _DECODER.decode(line.rstrip("\r\n"))  # a fault at the end is in it
                 except RecursionError:
                     yield Row(number, {}, "the JSON is nested too deep")
                 except json.JSONDecodeError as error:
