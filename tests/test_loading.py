@@ -616,6 +616,15 @@ def test_a_column_of_nested_json_can_be_left_out_as_is_said(content: str) -> Non
     assert load(content, columns={"tags": "skip"}) == [("a", (1,))]
 
 
+@pytest.mark.parametrize("rows", [[{"word": "a", "v": 1}], [["a", 1], ["b", 2]]])
+def test_a_table_inside_a_document_is_to_be_taken_out_of_it(rows: list[Any]) -> None:
+    (row,) = bad_rows(json.dumps({"count": 2, "next": None, "results": rows}), "x.json")
+
+    assert row.reason.startswith("entry 3: column 'value': [")
+    assert "is a list, not a label or text; if that is the table, load it by itself" in row.reason
+    assert load(json.dumps(rows), "x.json")[0] == ("a", (1,))
+
+
 def test_the_key_check_of_puts_is_the_one_of_loads() -> None:
     assert check_key(" a/ñ🙂 ", 6) == " a/ñ🙂 "
     for key in ("", " \t", "a" * 6 + "b", "\udc00", 7, True, None):

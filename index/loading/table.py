@@ -176,8 +176,8 @@ class Table:
             try:
                 cast_cell(cell)
             except WrongValue as error:
-                nested = column.type in ("category", "text") and isinstance(cell, (dict, list))
-                faults.append(f"{error}; {LEAVE_OUT}" if nested else str(error))
+                advice = _advice(cell) if column.type in ("category", "text") else ""
+                faults.append(f"{error}{advice}")
         return "; ".join(faults)
 
     def __iter__(self) -> Iterator[tuple[str, Values]]:
@@ -287,6 +287,13 @@ class _Ticker:
     def end(self, done: int) -> None:
         if self._progress is not None:
             self._progress(Progress("reading", done, self._total))
+
+
+def _advice(cell: object) -> str:
+    """Say what to do about nested JSON: a list of objects may be the table, inside an answer."""
+    if isinstance(cell, list) and cell and isinstance(cell[0], (dict, list)):
+        return f"; if that is the table, load it by itself, or {LEAVE_OUT}"
+    return f"; {LEAVE_OUT}" if isinstance(cell, (dict, list)) else ""
 
 
 def _bytes(text: str) -> int:
