@@ -940,6 +940,7 @@ def test_a_column_has_the_unit_of_most_of_its_numbers(
         ("((5 €))", None),
         ("€ 5 (€)", None),
         ("1,-5 €", None),
+        (".- €", None),
         ("5 - €", None),
     ],
 )

@@ -25,7 +25,7 @@ _BEFORE = re.compile(
 )
 _AFTER = re.compile(rf"(.*(?:\d|[.,][-–—]?))\s?(?:({_MARK})|([^\W\d_]{{2,3}})\.?)")
 _NEGATIVE = re.compile(rf"({_MARK}|)\s?\(([^()]+)\)\s?({_MARK}|)")
-_ROUND = re.compile(r"([.,])[-–—]\Z")
+_ROUND = re.compile(r"(?<=\d)([.,])[-–—]\Z")
 _DIGITS = "0123456789"
 _ENDS, _STARTS = frozenset(f"{_DIGITS}.,-–—"), frozenset(f"{_DIGITS}.,+-\u2212")
 
