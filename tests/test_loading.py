@@ -973,6 +973,13 @@ def test_money_has_no_three_decimals_where_commas_separate_nothing(
     assert load(content) == [("piso", (prices[0],)), ("casa", (prices[1],))]
 
 
+def test_what_money_shows_holds_for_the_file() -> None:
+    content = "piso;250.000 €;1.250\ncasa;180.000 €;90\n"
+
+    assert load(content) == [("piso", (250_000, 1250)), ("casa", (180_000, 90))]
+    assert detected(content)["decimal"] == "comma"
+
+
 def test_the_point_of_soles_is_no_decimal_one() -> None:
     content = "key,v\na,S/.12\nb,S/. 12.50\nc,S/ 7\n"
 

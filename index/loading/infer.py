@@ -12,8 +12,8 @@ The rules, in order; "enough" is all of the cells that hold something, or 95 % o
 
 Text files write numbers in one of two styles, and "1.234" fits both. A column whose other cells
 fit only one is read so; next the file's other columns decide; then 1.234 has a fraction, and 1,234
-is a thousand in a file separated by commas and text in any other. Where they are money, 1.234 € is
-a thousand in any other: no price has three decimals.
+is a thousand in a file separated by commas and text in any other. In any other, 1.234 € fits one
+style: no price has three decimals.
 
 Where half of a column's numbers have a unit (12 €, 10 %), it is the column's: the others are read
 as being in it, and what has another unit is no number.
@@ -140,22 +140,22 @@ class Profile:
         """Cells that hold something; marks for missing ones are something in a label column."""
         return self.kinds.total() - self.kinds["missing"]
 
-    def evidence(self) -> Style | None:
+    def evidence(self, delimiter: str | None) -> Style | None:
         """The style that most cells which fit only one of them are written in."""
         point, comma = self.kinds["point"], self.kinds["comma"]
-        if point == comma:
-            return None
-        return "point" if point > comma else "comma"
+        if point != comma:
+            return "point" if point > comma else "comma"
+        priced = any(kind == "dot_either" and unit not in "%‰" for unit, kind in self.units)
+        return "comma" if priced and not self.kinds["comma_either"] and delimiter != "," else None
 
     def style(self, file_style: Style | None, delimiter: str | None) -> tuple[Style, bool]:
         """The style to read the column's numbers in, and whether it is sure enough to infer."""
-        known = self.evidence() or file_style
+        known = self.evidence(delimiter) or file_style
         if known:
             return known, True
         if self.kinds["comma_either"]:
             return ("point", True) if delimiter == "," else ("comma", False)
-        priced = any(kind == "dot_either" and unit not in "%‰" for unit, kind in self.units)
-        return "comma" if priced and delimiter != "," else "point", True
+        return "point", True
 
     def unit(self) -> str | None:
         """The unit that half of the numbers have, at least."""
@@ -210,7 +210,8 @@ class Inference:
         shown = {
             style
             for profile in self.profiles.values()
-            if (style := profile.evidence()) and profile.type(style, True) == "number"
+            if (style := profile.evidence(self._delimiter))
+            and profile.type(style, True) == "number"
         }
         return shown.pop() if len(shown) == 1 else None
 
