@@ -1348,6 +1348,11 @@ def test_a_nul_is_a_bad_row_outside_quotes_alone() -> None:
         (b"PAR1nonsense", "x.parquet", "damaged, cut short or not Parquet"),
         (PET_FILES["pets.parquet"][:-20], "x.parquet", "damaged, cut short or not Parquet"),
         (PET_FILES["pets.csv"], "x.parquet", "damaged, cut short or not Parquet"),
+        (
+            PET_FILES["pets.parquet"].replace(b"clave", b"cl\xffve"),
+            "x.parquet",
+            "damaged, cut short or not Parquet",
+        ),
         (b"a" * (1 << 24), "x.csv", "line 1 is longer than 16,777,216 characters"),
     ],
 )

@@ -76,7 +76,7 @@ class ParquetReader(Reader):
         with self._source.open() as stream:
             try:
                 yield pq.ParquetFile(stream, read_dictionary=list(distinct))
-            except (pa.ArrowException, OSError) as error:
+            except (pa.ArrowException, OSError, UnicodeError) as error:
                 words = str(error).splitlines()[0].partition(". ")[0].rstrip(".")
                 raise UnreadableSource(
                     f"{self._source.name} is damaged, cut short or not Parquet: {words}"
