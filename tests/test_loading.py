@@ -1389,6 +1389,14 @@ def test_what_is_no_text_is_called_what_it_is_and_what_to_do(
         ("an old Excel or Word file; save the sheet as CSV", OLD_EXCEL + sheet),
         ("a PDF; save the table in it as CSV", b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj\n"),
         ("an SQLite database; export the table as CSV", database(tmp_path / "a.db")),
+        *(
+            ("a page of HTML, or XML; save the table in it as CSV", page)
+            for page in (
+                b"<html><body><table>\n<tr><td>a</td><td>1</td></tr>\n</table></body></html>\n",
+                b"\xef\xbb\xbf\r\n<!DOCTYPE html>\n<html>\n<title>404</title>\n</html>\n",
+                b'<?xml version="1.0"?>\n<Workbook>\n</Workbook>\n',  # older Excel's
+            )
+        ),
         ("gzipped twice; gzip it once", gzip.compress(gzip.compress(b"a,1\nb,2\n"))),
         ("compressed, and not by gzip; unpack it", bz2.compress(b"a,1\nb,2\n")),
         ("compressed, and not by gzip; unpack it", lzma.compress(b"a,1\nb,2\n")),
@@ -1403,7 +1411,7 @@ def test_what_is_no_text_is_called_what_it_is_and_what_to_do(
 
 
 def test_a_text_that_begins_as_another_kind_of_file_does_is_text() -> None:
-    for word in ("PAR1", "PK", "BZh9", "%PDF", "SQLite format 3"):
+    for word in ("PAR1", "PK", "BZh9", "%PDF", "SQLite format 3", "<html>", "<!DOCTYPE>"):
         assert load(f"{word},1\nb,2\n", "x.csv") == [(word, (1,)), ("b", (2,))]
 
 

@@ -14,8 +14,8 @@ from index.loading.rows import Reader
 from index.loading.sources import Source
 
 HEAD = 1 << 16  # bytes
-# How files begin that are no text, though they are often taken for a table; no text begins so.
-_NO_TEXT = (
+# How files begin that are often taken for a table and are none; no table of text begins so.
+_NO_TABLE = (
     (
         rb"PK\x03\x04",
         "a spreadsheet or a zip archive; save the sheet as CSV, or unpack the archive",
@@ -24,6 +24,10 @@ _NO_TEXT = (
     (rb"%PDF-\d", "a PDF; save the table in it as CSV"),
     (rb"SQLite format 3\0", "an SQLite database; export the table as CSV"),
     (rb"PAR1[\0-\x08\x0e-\x1f]", "Parquet; load it with format=parquet"),
+    (
+        rb"(?i)(?:\xef\xbb\xbf)?\s*<(?:!doctype\s|\?xml\s|html(?:\s|>\s*<))",
+        "a page of HTML, or XML; save the table in it as CSV",
+    ),
     (rb"\x1f\x8b", "gzipped twice; gzip it once"),
     (
         rb"BZh\d1AY&SY|\xfd7zXZ\0|\x28\xb5\x2f\xfd|7z\xbc\xaf",
@@ -35,7 +39,7 @@ _NO_TEXT = (
 def open_reader(format: str, source: Source, options: LoadOptions) -> Reader:
     """Open the reader of a format."""
     if format != "parquet":
-        _check_is_text(source)
+        _check_is_table(source)
     if format in ("csv", "tsv"):
         return CsvReader(source, options, tabs=format == "tsv")
     if format == "jsonl":
@@ -45,9 +49,9 @@ def open_reader(format: str, source: Source, options: LoadOptions) -> Reader:
     return ParquetReader(source, options)
 
 
-def _check_is_text(source: Source) -> None:
+def _check_is_table(source: Source) -> None:
     head = source.head(16)
-    for beginning, words in _NO_TEXT:
+    for beginning, words in _NO_TABLE:
         if re.match(beginning, head):
             raise UnreadableSource(f"{source.name} is {words}")
 
