@@ -1010,6 +1010,8 @@ def test_texts_of_json_have_a_unit_where_they_are_said_to_be_numbers() -> None:
     assert columns(content) == {"v": "text"}
     assert load(content, columns={"v": "number"}) == [("a", (12.5,)), ("b", (1230,)), ("c", (7,))]
     assert units(content, columns={"v": "number"}) == {"v": "$"}
+    euros = '[{"key": "a", "v": "12,50 €"}, {"key": "b", "v": "1.230 €"}, {"key": "c", "v": 7.5}]'
+    assert load(euros, columns={"v": "number"}) == [("a", (12.5,)), ("b", (1230,)), ("c", (7.5,))]
 
 
 def test_a_row_with_a_price_is_no_header() -> None:

@@ -69,7 +69,7 @@ class Profile:
         self.kinds: Counter[str] = Counter()
         self.widths: Counter[int] = Counter()
         self.units: Counter[tuple[str, str]] = Counter()  # with the kind of the numeral
-        self.quoted: Counter[str] = Counter()  # of texts that may be meant as numbers, as in JSON
+        self.quoted: Profile | None = None  # of texts that may be meant as numbers, as in JSON
         self.listed = 0  # vectors that came as lists, not spelled in text
         self.longest = 0  # characters
         self._distinct: set[str] | None = set()
@@ -117,8 +117,9 @@ class Profile:
         if cell is None:
             return "missing"
         if isinstance(cell, str):
-            if len(cell) <= LONGEST_NUMERAL and (unit := unit_apart(cell.strip())[1]):
-                self.quoted[unit] += 1
+            if len(cell) <= LONGEST_NUMERAL and unit_apart(cell.strip())[1]:
+                self.quoted = self.quoted or Profile()
+                self.quoted.kinds[self.quoted.spelling(cell)] += 1
             return "label"
         if is_boolean(cell):
             return "boolean"
@@ -142,6 +143,8 @@ class Profile:
 
     def evidence(self, delimiter: str | None) -> Style | None:
         """The style that most cells which fit only one of them are written in."""
+        if self.quoted:
+            return self.quoted.evidence(delimiter)
         point, comma = self.kinds["point"], self.kinds["comma"]
         if point != comma:
             return "point" if point > comma else "comma"
@@ -159,11 +162,12 @@ class Profile:
 
     def unit(self) -> str | None:
         """The unit that half of the numbers have, at least."""
-        units = self.quoted.copy()
-        for (spelled, _), cells in self.units.items():
+        quoted = self.quoted.units if self.quoted else Counter()
+        units: Counter[str] = Counter()
+        for (spelled, _), cells in (self.units + quoted).items():
             units[spelled] += cells
         unit, count = max(units.items(), key=lambda item: item[1], default=(None, 0))
-        numbers = sum(self.kinds[kind] for kind in _NUMBERS) + self.quoted.total()
+        numbers = sum(self.kinds[kind] for kind in _NUMBERS) + quoted.total()
         return unit if 2 * count >= numbers else None
 
     def numbers(self, style: Style) -> int:
