@@ -516,6 +516,7 @@ async function examples() {
 }
 
 async function chooseDataset() {
+  const here = address;
   const own = !["", ...offered].includes($("q").value); // a question that a person typed is not replaced
   asking?.abort();
   forget();
@@ -523,6 +524,7 @@ async function chooseDataset() {
   $("where").value = ""; // it named the columns of another
   try {
     const words = await examples();
+    if (here !== address) return; // gone back meanwhile
     if (!$("dataset").value) return say(() => [t("empty")]);
     if (words.length && !own) $("q").value = words[0];
     ask();

@@ -680,6 +680,35 @@ def test_back_and_forward_go_through_the_questions(browser: Chrome, bundled: Ser
     assert not browser.find_element(By.ID, "result").is_displayed()
 
 
+def test_going_back_leaves_a_dataset_that_is_still_being_chosen(
+    browser: Chrome, bundled: Service
+) -> None:
+    assert bundled.post("/datasets", {"name": "brief", "entries": {"b": 1}}).status == 201
+    browser.refresh()
+    until(browser, lambda: weights(browser))
+    ask(browser, "animal")
+    ask(browser, "country")
+    browser.execute_script(HELD)
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("brief")
+    until(browser, lambda: browser.execute_script("return Boolean(window.release)"))
+    browser.execute_script("history.back(); addEventListener('popstate', release)")
+    until(browser, lambda: "“animal”" in text(browser, "#reason"))
+
+    browser.forward()
+    until(browser, lambda: "“country”" in text(browser, "#reason"))
+    assert bundled.ask("DELETE", "/datasets/brief").status == 204
+
+
+# The examples of a dataset, kept back until the test lets them come.
+HELD = """
+const answered = window.fetch;
+window.fetch = async (path, options) => {
+  if (path.includes("/entries")) await new Promise((go) => { window.release = go; });
+  return answered(path, options);
+};
+"""
+
+
 def test_the_language_chosen_stays_and_what_was_said_is_said_in_it(
     browser: Chrome, bundled: Service
 ) -> None:
