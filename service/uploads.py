@@ -158,11 +158,13 @@ def _document(query: LoadQuery) -> Order:
         raise InvalidRequest(
             Fault("name", "a bare table has no name: give it as ?name=, or send {name, entries}")
         )
-    fields = {**query.model_dump(exclude_unset=True), **document}
-    body = validated(DatasetBody, fields, strict=True)
+    options = query.model_dump(exclude_unset=True)
+    if twice := [Fault(name, "given more than once") for name in options if name in document]:
+        raise InvalidRequest(*twice)
+    body = validated(DatasetBody, {**options, **document}, strict=True)
     table, size = _spooled_bytes(strict_json.dumps(body.entries))
-    options = body.model_copy(update={"entries": {}})  # a job that waits holds them in a file alone
-    return Order(table, size, None, "json", "utf-8", options)  # as it is written just above
+    rest = body.model_copy(update={"entries": {}})  # a job that waits holds them in a file alone
+    return Order(table, size, None, "json", "utf-8", rest)  # as it is written just above
 
 
 def _charset(kind: str, parameters: Mapping[str, str]) -> str | None:

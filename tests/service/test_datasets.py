@@ -200,6 +200,16 @@ def test_a_json_document_holds_options_too(make: Make) -> None:
     assert values(client, "p") == {"a": {"price": 9}}
 
 
+def test_an_option_in_the_address_and_in_the_document_is_given_twice(client: CheckedClient) -> None:
+    body = {"name": "p", "entries": {"a": 1}, "dry_run": False, "key": "key"}
+
+    assert client.faults("POST", "/datasets?dry_run=1&key=key&wait=1", json=body) == {
+        "dry_run": "given more than once",
+        "key": "given more than once",
+    }
+    assert client.get("/datasets/p").status_code == 404
+
+
 def test_a_name_twice_in_a_json_object_is_refused(client: CheckedClient) -> None:
     body = '{"name": "p", "entries": {"a": 1, "a": 2}}'
     reply = client.post("/datasets", data=body, content_type="application/json")
