@@ -126,6 +126,7 @@ class SoftDict(MutableMapping[str, Any]):
         precision: Precision = "full",
         name: str = "dictionary",
     ) -> None:
+        check_name(name)
         if isinstance(encoder, str):
             check_spec(encoder)
             spec, given = encoder, None

@@ -547,10 +547,10 @@ def _hold(home: Path) -> FileLock:
     except Timeout as fault:
         raise StoreLocked(home) from fault
     except OSError as fault:  # a folder that may only be read, or a file in its place
-        where = fault.filename or home
         why = "it is no folder" if isinstance(fault, FileExistsError) else fault.strerror or fault
         raise ReadOnlyStore(
-            f"cannot write to {where}: {why}; grant that, or name another folder"
+            f"cannot write to {home}: {why}; "
+            "make it a folder that may be written to, or name another"
         ) from fault
     return lock
 

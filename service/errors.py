@@ -53,7 +53,9 @@ class NoDatasets(ServiceError):
     """The store is empty, so there is nothing to ask."""
 
     def __init__(self) -> None:
-        super().__init__("there are no datasets yet; create one with POST /datasets")
+        super().__init__(
+            "there are no datasets yet; load a table, with POST /datasets or the command load"
+        )
 
 
 class UnknownJob(ServiceError):

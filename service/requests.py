@@ -190,7 +190,7 @@ def _faults(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]:
         if isinstance(cause, InvalidRequest):  # the library's own words, when it found the fault
             yield from (Fault(_inner(where, each.where), each.message) for each in cause.faults)
         else:
-            yield Fault(where or "body", _words(fault, where, model))
+            yield Fault(where if fault["loc"] else "body", _words(fault, where, model))
 
 
 def _inner(where: str, inside: str) -> str:

@@ -396,8 +396,9 @@ def test_a_store_that_cannot_be_a_folder_is_a_refusal(
     for home in (table, f"{table}/store"):
         refused = run(*args[command], "--home", home)
         assert (refused.returncode, refused.stdout) == (1, "")
-        words = "(it is no folder|Not a directory); grant that, or name another folder"
-        assert re.fullmatch(f"softdict: cannot write to {home}.*: {words}\n", refused.stderr)
+        words = "(it is no folder|Not a directory); make it a folder that may be written to"
+        assert re.match(f"softdict: cannot write to {home}.*: {words}", refused.stderr)
+        assert refused.stderr.count("\n") == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has a full device")
@@ -429,6 +430,14 @@ def test_an_empty_store_is_a_refusal(run: Run) -> None:
     asked = run("search", "a")
 
     assert (asked.returncode, "Traceback" in asked.stderr) == (1, False)
+
+
+def test_a_store_without_datasets_says_how_to_load_one_here(run: Run, table: str) -> None:
+    run("load", table, "--name", "a")
+    run("delete", "a")
+
+    said = "there are no datasets yet; load a table, with POST /datasets or the command load"
+    assert run("search", "perro").stderr == f"softdict: {said}\n"
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,10 @@ def test_a_parameter_given_twice_is_refused(client: CheckedClient) -> None:
     assert client.faults("GET", "/search?q=a&q=b") == {"q": "given more than once"}
 
 
+def test_a_parameter_without_a_name_is_none_of_the_body(client: CheckedClient) -> None:
+    assert list(client.faults("GET", "/search?q=a&=b")) == [""]
+
+
 def test_a_parameter_given_twice_hides_no_other_fault(client: CheckedClient) -> None:
     faults = client.faults("GET", "/search?q=a&q=b&k=0&temprature=1")
 
