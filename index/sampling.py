@@ -15,8 +15,8 @@ to exp(ℓ) itself, so it is made from what is known of that beforehand:
   keys of such a cell, these are all taken, for the codes of the others would be looked at in vain.
 - Of the rest, whose scores lie below a bar b, a cell with mean μ, where scores stray by σ,
   gets draws in proportion to n_c √E[exp(2 s / τ); s < b] of a normal s ~ (q·μ, σ²), shared
-  evenly by its rows. Where q·μ > b and yet most of its keys are among the rest, b is q·μ: codes
-  are wrong alike about keys that share a vector, and have left them all out.
+  evenly by its rows. Where more of a cell is among the rest than that foretells, b is as high
+  for it as it takes, up to q·μ: of keys whose codes are alike, some or all were left out.
 
 Draws are systematic (one random number, then even steps), so no key comes twice and like
 keys are drawn in their proportions. The variance of (1) is estimated from the drawn keys
@@ -131,9 +131,10 @@ class Outlook:
         off = head_scores[len(few) + half :] - guesses[half:taken]
         lift, stray = (float(off.mean()), float(off.std())) if len(off) else (0.0, 0.0)
         bar = float(guesses[-1]) + lift if len(guesses) else 1.0
-        unseen = sizes - np.diff(np.searchsorted(np.sort(near), sketch.starts))
+        found = np.diff(np.searchsorted(np.sort(near), sketch.starts))
+        rest = np.clip(1 - found / np.maximum(sizes, 1), 1e-9, 0.5)  # of each cell
         middles -= bar
-        most = np.where(2 * unseen > sizes, np.maximum(middles, 0.0), 0.0)
+        most = np.maximum(middles + spreads * np.log(rest / (1 - rest)) / 1.7, 0.0)
         return cls(
             sketch,
             keys,

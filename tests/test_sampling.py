@@ -240,6 +240,20 @@ def test_keys_that_share_a_vector_are_stood_for_as_well_as_others(queries, kinds
     is_right_on_average(samples, rows, asked, tau)
 
 
+@pytest.mark.parametrize("tau", [0.02, 0.1, 1.0])
+def test_keys_that_codes_hardly_tell_apart_are_stood_for_as_well_as_others(tau):
+    """On a circle a code is one of a few hundred: the last ones found are some of many alike."""
+    rows, asked = (
+        np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+        for angles in np.random.default_rng(8).uniform(0, 2 * np.pi, (2, N))
+    )
+    order, sketch = build_sketch(rows)
+    rows, asked = rows[order], asked[:300]
+    samples = [draw_sample(sketch, rows, query, tau) for query in asked]
+
+    is_right_on_average(samples, rows, asked, tau)
+
+
 def test_an_outlook_narrowed_draws_nothing_from_the_thin_cells_that_it_has_whole(sketched, queries):
     rows, sketch = sketched
     wide = by_meaning(rows, sketch)
