@@ -283,7 +283,10 @@ def blend_labels(
     *,
     listed: int,
 ) -> LabelBlend | None:
-    """Distribution of the weight over distinct labels, the ``listed`` greatest by name."""
+    """Distribution of the weight over distinct labels, the ``listed`` greatest by name.
+
+    Of equal ones that which appeared first comes first, as among the matches.
+    """
     there = codes >= 0
     if not there.all():
         codes, weights = codes[there], weights[there]
@@ -297,8 +300,8 @@ def blend_labels(
         return None
     shares = masses / known
     listed = min(listed, len(shares))
-    top = np.argpartition(-shares, listed - 1)[:listed]
-    top = top[np.lexsort((top, -shares[top]))]
+    top = np.flatnonzero(shares >= np.partition(shares, -listed)[-listed])
+    top = top[np.argsort(-shares[top], kind="stable")[:listed]]
     distribution = tuple(
         (table.labels[code if labels is None else labels[code]], float(shares[code]))
         for code in top

@@ -106,6 +106,13 @@ def test_labels_beyond_those_listed_are_the_rest():
     assert made.type == "text"
 
 
+def test_of_labels_with_equal_weights_the_first_to_appear_are_listed():
+    """Keys that share a vector weigh alike: the matches are then in order, and so are labels."""
+    made = blend(TEXT, [f"label {number}" for number in range(300)], [1] * 300)
+
+    assert [label for label, _ in made.distribution] == [f"label {number}" for number in range(10)]
+
+
 @pytest.mark.parametrize("listed", [1, 2, 10, 299, 300, 301])
 def test_the_labels_that_are_listed_are_the_greatest_of_many(listed):
     shares = np.random.default_rng(3).permutation(300) + 1
