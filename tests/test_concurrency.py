@@ -186,7 +186,7 @@ def test_a_patience_is_for_turns_alone_however_long_the_keys_took_to_encode(
     held = threading.Event()
 
     def write() -> None:
-        with d._writing:
+        with d._moments.turn:
             held.set()
             time.sleep(0.1)  # in which the load comes to wait
 

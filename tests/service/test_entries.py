@@ -310,7 +310,7 @@ def test_a_load_answered_at_once_that_waits_for_its_turn_ends_as_busy(
         data=b"key,value\nchile,6\n",
         content_type="text/csv",
     )
-    with catalog["paises"]._writing, catalog._changing:
+    with catalog["paises"]._moments.turn, catalog._changing:
         refused = in_thread(load)
 
     assert (refused.status_code, refused.get_json()["type"]) == (503, "/problems/busy")
