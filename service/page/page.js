@@ -187,8 +187,13 @@ async function whenReady(path, options) {
 function say(make = () => [], bad = false) {
   saying = make;
   $("status").className = bad ? "status bad" : "status";
+  write($("status"), make);
+}
+
+// Write a line that is read aloud: once, however often it is said.
+function write(line, make) {
   const words = element("p", "", ...make());
-  if (words.textContent !== $("status").textContent) $("status").replaceChildren(...words.childNodes); // once aloud
+  if (words.textContent !== line.textContent) line.replaceChildren(...words.childNodes);
 }
 
 // What the service says is English, and is marked so: a voice that reads Spanish would garble it.
@@ -538,11 +543,9 @@ async function chooseDataset() {
 // A screen reader hears how a load begins and ends, and not each of its figures.
 function tell(make, { bad = false, live = "polite" } = {}) {
   telling = make;
-  const words = element("p", "", ...make());
-  if (words.textContent === $("loading").textContent) return;
   $("loading").setAttribute("aria-live", live);
   $("loading").className = bad ? "bad" : "";
-  $("loading").replaceChildren(...words.childNodes);
+  write($("loading"), make);
 }
 
 async function load(event) {
