@@ -21,7 +21,7 @@ import numpy as np
 import index.sketch
 import index.vectors
 from bench.peers import machine
-from bench.real_keys import RealKeys, other_queries, real_keys
+from bench.real_keys import RealKeys, real_keys, vectors_of_others
 from index.answers import Blend, Column, LabelBlend, NumberBlend, VectorBlend
 from index.search import Attention
 from index.sketch import Sketch, build_sketch
@@ -99,7 +99,7 @@ def first(real: RealKeys, count: int) -> RealKeys:
     return RealKeys(
         real.keys[part], real.vectors[part], real.label[part], real.length[part],
         real.latitude[part], real.longitude[part], real.globe[part],
-        real.queries, real.query_vectors,
+        real.queries, real.query_vectors, real.others,
     )  # fmt: skip
 
 
@@ -141,9 +141,7 @@ def sketched(given: argparse.Namespace) -> tuple[Snapshot, np.ndarray]:
     """Give the keys as a sketched snapshot, and (q, d) queries of both kinds alike."""
     real = some_keys(given)
     order, sketch = kept_sketch(real.vectors, given.sketches)
-    asked = real.query_vectors
-    if given.others:
-        asked = other_queries(given.corpus, given.embedded, given.work)
+    asked = vectors_of_others(real, given.work) if given.others else real.query_vectors
     places = np.linspace(0, len(asked) - 1, given.queries).astype(int)
     return snapshot_of(real, order, sketch), asked[places]
 

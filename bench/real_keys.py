@@ -41,6 +41,7 @@ class RealKeys:
     globe: np.ndarray  # (n, 3) unit vector of the place, NaN for a sentence
     queries: list[str]
     query_vectors: np.ndarray  # (q, d); the first half are sentences
+    others: list[str]  # queries too, that are to choose constants by
 
 
 def _rows(corpus: Path, name: str) -> Iterator[list[str]]:
@@ -93,7 +94,7 @@ def _encoded(texts: list[str], work: Path) -> np.ndarray:
 
 def real_keys(corpus: Path, count: int, work: Path = Path("work/bench")) -> RealKeys:
     """Give ``count`` real keys, embedding them on first use."""
-    rows, queries, _ = _chosen(corpus, count)
+    rows, queries, others = _chosen(corpus, count)
     keys, labels, latitude, longitude = zip(*rows, strict=True)
     vectors = _encoded([*keys, *queries], work)
     phi, lam = np.radians(latitude), np.radians(longitude)
@@ -101,14 +102,13 @@ def real_keys(corpus: Path, count: int, work: Path = Path("work/bench")) -> Real
     return RealKeys(
         list(keys), vectors[: len(keys)], np.array(labels),
         np.array([len(key) for key in keys], float), np.array(latitude), np.array(longitude),
-        globe, queries, np.asarray(vectors[len(keys) :]),
+        globe, queries, np.asarray(vectors[len(keys) :]), others,
     )  # fmt: skip
 
 
-def other_queries(corpus: Path, count: int, work: Path = Path("work/bench")) -> np.ndarray:
-    """Give the vectors of questions that are no keys of ``real_keys`` and none of its queries."""
-    _, _, others = _chosen(corpus, count)
-    return np.asarray(_encoded(others, work))
+def vectors_of_others(real: RealKeys, work: Path = Path("work/bench")) -> np.ndarray:
+    """Embed the queries that are to choose constants by, on first use."""
+    return np.asarray(_encoded(real.others, work))
 
 
 if __name__ == "__main__":
