@@ -8,6 +8,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -154,6 +155,19 @@ def test_a_row_depends_neither_on_order_nor_on_its_batch(encoder: BuiltinEncoder
 
     np.testing.assert_allclose(backwards, together, atol=2e-3)
     assert (alone * together[::8]).sum(1).min() >= 0.999
+
+
+def test_many_threads_at_once_get_the_rows_that_one_gets(encoder: BuiltinEncoder) -> None:
+    alone = encoder.encode(TEXTS)
+
+    with ThreadPoolExecutor(4) as pool:  # whole loads, in steps, and questions between them
+        loads = [pool.submit(encoder.encode, TEXTS * 3) for _ in range(2)]
+        asked = np.vstack(list(pool.map(lambda text: encoder.encode([text]), TEXTS)))
+        loaded = [load.result() for load in loads]
+
+    assert np.abs(asked - alone).max() < 1e-3
+    for rows in loaded:
+        assert np.abs(rows - np.tile(alone, (3, 1))).max() < 1e-3
 
 
 def test_no_texts_give_no_rows(encoder: BuiltinEncoder) -> None:

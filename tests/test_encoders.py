@@ -433,39 +433,46 @@ def test_only_other_weights_of_the_built_in_encoder_make_a_dataset_outdated(tmp_
 
 
 class Stepper(Recorder):
-    """A recorder that works in steps of ten texts, each of a hundredth of a second."""
+    """A recorder that works in steps of ten texts, for bulk work and a query at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside = threading.Semaphore(2)  # no third thread
+        self.stepping, self.go_on = threading.Event(), threading.Event()
 
     def steps(self, texts, *, kind="passage"):
         for start in range(0, len(texts), 10):
             places = list(range(start, min(start + 10, len(texts))))
-            time.sleep(0.01)
+            self.stepping.set()
+            assert self.go_on.wait(PATIENCE)
             yield places, self.encode([texts[place] for place in places], kind=kind)
 
 
-def test_a_query_is_answered_between_two_steps_of_bulk_work():
+@pytest.mark.parametrize("ask", ASKED)
+def test_nobody_waits_for_a_step_of_bulk_work(ask):
     stepper = Stepper()
     worker = EncoderWorker(stepper)
     texts = [f"text {number}" for number in range(900)]
-    rows: list[np.ndarray] = []
-    bulk = threading.Thread(target=lambda: rows.append(worker.encode(texts)))
-    bulk.start()
-    while not stepper.batches:
-        time.sleep(0.001)
+    with ThreadPoolExecutor(2) as pool:
+        bulk = pool.submit(worker.encode, texts)
+        assert stepper.stepping.wait(PATIENCE)
 
-    asked = [worker.encode_query(f"query {number}") for number in range(3)]
-    before = len(stepper.batches)
-    bulk.join()
+        try:
+            pool.submit(ask, worker).result(PATIENCE)
+            assert not bulk.done()
+        finally:
+            stepper.go_on.set()
 
-    assert before < 60 and len(stepper.batches) == 93
-    for number, row in enumerate(asked):
-        assert np.allclose(row, expected(f"query {number}"), atol=1e-6)
-    assert np.allclose(rows[0], [expected(text) for text in texts], atol=1e-6)
+        assert np.allclose(bulk.result(PATIENCE), [expected(text) for text in texts], atol=1e-6)
+    worker.close()
 
 
 def test_a_fault_in_a_step_reaches_the_one_who_asked():
-    worker = EncoderWorker(Stepper())
+    stepper = Stepper()
+    stepper.go_on.set()
+    worker = EncoderWorker(stepper)
     with pytest.raises(RuntimeError, match="poison"):
-        worker.encode(["a", "poison", "b"])
+        worker.encode(["poison", *["b"] * 100])
 
     assert np.allclose(worker.encode(["fine"])[0], expected("fine"), atol=1e-6)
 

@@ -51,7 +51,10 @@ def read_card(folder: Path) -> Card:
 
 
 class BuiltinEncoder:
-    """The encoder in ``folder``; no prompts, no network. Not for several threads at once."""
+    """The encoder in ``folder``; no prompts, no network. For any number of threads at once.
+
+    A tokenizer is safe across threads as long as nobody sets its truncation or padding anew.
+    """
 
     def __init__(self, folder: Path) -> None:
         no_telemetry()

@@ -14,7 +14,7 @@ Kind = Literal["query", "passage"]  # some models put another prompt before each
 
 @runtime_checkable
 class Stepwise(Protocol):
-    """An encoder that can be given much at once, for others may have their turn between steps."""
+    """An encoder that several threads may use at once, and that may be stopped between steps."""
 
     def steps(
         self, texts: Sequence[str], *, kind: Kind = "passage"

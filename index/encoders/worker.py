@@ -1,10 +1,11 @@
 """One thread runs the model for all: it batches what arrives together.
 
-Queries, and the keys of a small write, go before bulk work. An encoder that works in steps gets
-bulk work by the thousand texts, which fills its steps, and what waits is done between two of them;
-another one gets small batches. So a search waits for one step, or batch, of a running load at most.
-A small cache remembers recent queries. The thread ends when there is nothing to do for a while,
-and begins again when there is: a process may have many encoders.
+Queries, and the keys of a small write, go before bulk work, which comes in small batches: a search
+waits for one batch of a running load at most. An encoder that works in steps may be used by several
+threads, so its bulk work has a thread of its own, which no query waits for, and comes by the
+thousand texts, which fills its steps. A small cache remembers recent queries. A thread ends when
+there is nothing to do for a while, and begins again when there is: a process may have many
+encoders.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import queue
 import random
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -30,11 +32,10 @@ from index.errors import EncoderUnavailable, Fault, InvalidRequest
 T = TypeVar("T")
 BATCH = 64  # texts in one run of the model: some tens of milliseconds
 BATCH_CHARACTERS = 4096  # padded ones, in a batch of bulk work: long texts take as long as short
-# The same for an encoder that works in steps; a query may wait for the reading of so much text.
-STEPPED, STEPPED_CHARACTERS = 1024, 40_000
+STEPPED, STEPPED_CHARACTERS = 1024, 40_000  # the same for an encoder that works in steps
 REMEMBERED = 4096  # queries
 UNEVEN = 0.01  # what the length of a row may be off by; 0 is that of a text without meaning
-IDLE = 10.0  # seconds without work after which the thread ends
+IDLE = 10.0  # seconds without work after which a thread ends
 
 
 @dataclass(order=True)
@@ -46,32 +47,42 @@ class _Job:
     rows: Future[Rows] = field(compare=False, default_factory=Future)
 
 
+@dataclass
+class _Lane:
+    """Jobs, and while there are some, the thread that does them."""
+
+    jobs: queue.PriorityQueue[_Job] = field(default_factory=queue.PriorityQueue)
+    thread: threading.Thread | None = None
+
+
 class EncoderWorker:
     """An encoder that any number of threads may share."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        self._jobs: queue.PriorityQueue[_Job] = queue.PriorityQueue()
+        lane = _Lane()
+        self._lanes = (lane, _Lane() if isinstance(encoder, Stepwise) else lane)  # by priority
         self._numbers = itertools.count()
         self._recent: OrderedDict[str, Rows] = OrderedDict()
         self._recent_lock = threading.Lock()
-        self._model_lock = threading.Lock()  # tokenizers are not safe across threads
+        self._model_lock = threading.Lock()  # of an encoder that only one thread may use
         self._closed = False
         self._closing = threading.Lock()  # what is submitted is answered, or refused at once
-        self._thread: threading.Thread | None = None  # while there is work
         self._process = os.getpid()
 
     def close(self, timeout: float = 30.0) -> None:
-        """End the thread, and wait, ``timeout`` seconds at most, for the step that is running.
+        """End the threads, and wait, ``timeout`` seconds at most, for the steps that are running.
 
         Who waits for rows, or asks for some later, gets EncoderUnavailable.
         """
         with self._closing:
             self._closed = True
-            thread = self._thread
-            self._jobs.put(_Job(0, next(self._numbers), (), "query"))  # wakes the thread
-        if thread is not None:
-            thread.join(timeout)
+            threads = {lane.thread for lane in self._lanes if lane.thread is not None}
+            for lane in self._lanes:
+                lane.jobs.put(_Job(0, next(self._numbers), (), "query"))  # wakes the thread
+        deadline = time.monotonic() + timeout
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
         atexit.unregister(self.close)
 
     @property
@@ -150,11 +161,14 @@ class EncoderWorker:
         job = _Job(priority, next(self._numbers), [_readable(text) for text in texts], kind)
         with self._closing:
             self._check_open()
-            self._jobs.put(job)
-            if self._thread is None:
-                thread = threading.Thread(target=self._run, name="encoder", daemon=True)
+            lane = self._lanes[priority]
+            lane.jobs.put(job)
+            if lane.thread is None:
+                thread = threading.Thread(
+                    target=self._run, args=(lane,), name="encoder", daemon=True
+                )
                 thread.start()
-                self._thread = thread
+                lane.thread = thread
                 # A process that ends while a daemon thread is in native code is aborted.
                 atexit.register(self.close)
         return job
@@ -163,54 +177,43 @@ class EncoderWorker:
         if self._closed:
             raise EncoderUnavailable("the encoder was closed")
 
-    def _run(self) -> None:
-        while (first := self._next()) is not None:
-            self._serve(self._gather(first))
+    def _run(self, lane: _Lane) -> None:
+        while (first := self._next(lane)) is not None:
+            jobs = _gather(lane, first)
+            try:
+                self._check_open()
+                rows = self._rows([text for job in jobs for text in job.texts], first)
+                start = 0
+                for job in jobs:
+                    job.rows.set_result(rows[start : start + len(job.texts)].copy())
+                    start += len(job.texts)
+            except BaseException as fault:  # whatever it is belongs to those who wait
+                for job in jobs:
+                    if not job.rows.done():
+                        job.rows.set_exception(fault)
 
-    def _next(self) -> _Job | None:
+    def _next(self, lane: _Lane) -> _Job | None:
         """Give the next job; or None, which ends the thread, where none comes for a while."""
         with suppress(queue.Empty):
-            return self._jobs.get(timeout=0 if self._closed else IDLE)
+            return lane.jobs.get(timeout=0 if self._closed else IDLE)
         with self._closing:
-            if self._jobs.empty():
-                self._thread = None
-                atexit.unregister(self.close)  # which holds on to this encoder
+            if lane.jobs.empty():
+                lane.thread = None
+                if all(each.thread is None for each in self._lanes):
+                    atexit.unregister(self.close)  # which holds on to this encoder
                 return None
-        return self._next()
+        return self._next(lane)
 
-    def _serve(self, jobs: list[_Job]) -> None:
-        try:
-            self._check_open()
-            if jobs[0].priority > 0 and isinstance(self._encoder, Stepwise):
-                jobs[0].rows.set_result(self._stepwise(self._encoder, jobs[0]))
-                return
-            texts = [text for job in jobs for text in job.texts]
+    def _rows(self, texts: Sequence[str], job: _Job) -> Rows:
+        """Give the (n, d) rows of n texts, which are the job's or of others like it."""
+        if job.priority == 0 or not isinstance(self._encoder, Stepwise):
             with self._model_lock:
-                made = self._encoder.encode(texts, kind=jobs[0].kind)
-            rows = self._checked(made, len(texts))
-            start = 0
-            for job in jobs:
-                job.rows.set_result(rows[start : start + len(job.texts)].copy())
-                start += len(job.texts)
-        except BaseException as fault:  # whatever it is belongs to those who wait
-            for job in jobs:
-                if not job.rows.done():
-                    job.rows.set_exception(fault)
-
-    def _stepwise(self, encoder: Stepwise, bulk: _Job) -> Rows:
-        """Do bulk work step by step, and between two steps the queries that came meanwhile."""
-        rows = np.empty((len(bulk.texts), self.dimension), np.float32)
-        steps = iter(encoder.steps(bulk.texts, kind=bulk.kind))
-        while True:
-            self._check_open()
-            with self._model_lock:
-                step = next(steps, None)
-            if step is None:
-                return self._checked(rows, len(rows))
-            places, made = step
+                return self._checked(self._encoder.encode(texts, kind=job.kind), len(texts))
+        rows = np.empty((len(texts), self.dimension), np.float32)
+        for places, made in self._encoder.steps(texts, kind=job.kind):
             rows[places] = made
-            while (query := self._waiting_query()) is not None:
-                self._serve(self._gather(query))
+            self._check_open()
+        return self._checked(rows, len(texts))
 
     def _checked(self, made: object, texts: int) -> Rows:
         """Give the (n, d) rows of n texts; refuse others, for products of them are no cosines."""
@@ -227,31 +230,22 @@ class EncoderWorker:
         message = f"{self.identity!r} gave {what}, where (n, {self.dimension}) unit rows are needed"
         return InvalidRequest(Fault("encoder", message))
 
-    def _waiting_query(self) -> _Job | None:
-        try:
-            job = self._jobs.get_nowait()
-        except queue.Empty:
-            return None
-        if job.priority == 0:
-            return job
-        self._jobs.put(job)
-        return None
 
-    def _gather(self, first: _Job) -> list[_Job]:
-        """Take with a job, if it is a query, those that are waiting already."""
-        jobs = [first]
-        count = len(jobs[0].texts)
-        while jobs[0].priority == 0 and count < BATCH:
-            try:
-                job = self._jobs.get_nowait()
-            except queue.Empty:
-                break
-            if job.priority > 0 or job.kind != jobs[0].kind:
-                self._jobs.put(job)
-                break
-            jobs.append(job)
-            count += len(job.texts)
-        return jobs
+def _gather(lane: _Lane, first: _Job) -> list[_Job]:
+    """Take with a job, if it is a query, those that are waiting already."""
+    jobs = [first]
+    count = len(first.texts)
+    while first.priority == 0 and count < BATCH:
+        try:
+            job = lane.jobs.get_nowait()
+        except queue.Empty:
+            break
+        if job.priority > 0 or job.kind != first.kind:
+            lane.jobs.put(job)
+            break
+        jobs.append(job)
+        count += len(job.texts)
+    return jobs
 
 
 def _readable(text: str) -> str:
