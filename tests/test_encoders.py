@@ -467,6 +467,46 @@ def test_nobody_waits_for_a_step_of_bulk_work(ask):
     worker.close()
 
 
+def test_bulk_work_comes_step_by_step_and_may_be_left_after_any():
+    stepper = Stepper()
+    stepper.go_on.set()
+    worker = EncoderWorker(stepper)
+    texts = [f"text {number}" for number in range(900)]
+
+    for places, rows in worker.batches(texts):
+        assert np.allclose(rows, [expected(texts[place]) for place in places], atol=1e-6)
+        break
+
+    assert len(places) == 10 and len(stepper.batches) == 1
+    worker.close()
+
+
+ENDED = """
+import threading
+from index import open_encoder
+encoder, begun = open_encoder(), threading.Event()
+def load():
+    for _ in encoder.batches([f"number {each} of many" for each in range(9_000)]):
+        begun.set()
+threading.Thread(target=load, daemon=True).start()
+begun.wait()
+"""
+
+
+def test_a_process_ends_in_order_while_a_daemon_of_its_own_takes_steps():
+    """Native code that Python has left aborts the process, now and then: so three times."""
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", ENDED],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+
+        assert done.returncode == 0, done.stderr
+
+
 def test_a_fault_in_a_step_reaches_the_one_who_asked():
     stepper = Stepper()
     stepper.go_on.set()

@@ -2,10 +2,9 @@
 
 Queries, and the keys of a small write, go before bulk work, which comes in small batches: a search
 waits for one batch of a running load at most. An encoder that works in steps may be used by several
-threads, so its bulk work has a thread of its own, which no query waits for, and comes by the
-thousand texts, which fills its steps. A small cache remembers recent queries. A thread ends when
-there is nothing to do for a while, and begins again when there is: a process may have many
-encoders.
+threads: bulk work takes its steps on the thread that asks for it, and no search waits for them. A
+small cache remembers recent queries. The thread ends when there is nothing to do for a while, and
+begins again when there is: a process may have many encoders.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ import os
 import queue
 import random
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -32,10 +31,10 @@ from index.errors import EncoderUnavailable, Fault, InvalidRequest
 T = TypeVar("T")
 BATCH = 64  # texts in one run of the model: some tens of milliseconds
 BATCH_CHARACTERS = 4096  # padded ones, in a batch of bulk work: long texts take as long as short
-STEPPED, STEPPED_CHARACTERS = 1024, 40_000  # the same for an encoder that works in steps
+STEPPED, STEPPED_CHARACTERS = 1024, 40_000  # the same where there are steps, which these fill
 REMEMBERED = 4096  # queries
 UNEVEN = 0.01  # what the length of a row may be off by; 0 is that of a text without meaning
-IDLE = 10.0  # seconds without work after which a thread ends
+IDLE = 10.0  # seconds without work after which the thread ends
 
 
 @dataclass(order=True)
@@ -47,42 +46,36 @@ class _Job:
     rows: Future[Rows] = field(compare=False, default_factory=Future)
 
 
-@dataclass
-class _Lane:
-    """Jobs, and while there are some, the thread that does them."""
-
-    jobs: queue.PriorityQueue[_Job] = field(default_factory=queue.PriorityQueue)
-    thread: threading.Thread | None = None
-
-
 class EncoderWorker:
     """An encoder that any number of threads may share."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        lane = _Lane()
-        self._lanes = (lane, _Lane() if isinstance(encoder, Stepwise) else lane)  # by priority
+        self._jobs: queue.PriorityQueue[_Job] = queue.PriorityQueue()
         self._numbers = itertools.count()
         self._recent: OrderedDict[str, Rows] = OrderedDict()
         self._recent_lock = threading.Lock()
         self._model_lock = threading.Lock()  # of an encoder that only one thread may use
+        # One step at a time, however many load, and were it from a signal's handler.
+        self._step = threading.RLock()
         self._closed = False
         self._closing = threading.Lock()  # what is submitted is answered, or refused at once
+        self._thread: threading.Thread | None = None  # while there is work
         self._process = os.getpid()
 
     def close(self, timeout: float = 30.0) -> None:
-        """End the threads, and wait, ``timeout`` seconds at most, for the steps that are running.
+        """End the thread, and wait, ``timeout`` seconds at most each, for it and a running step.
 
         Who waits for rows, or asks for some later, gets EncoderUnavailable.
         """
         with self._closing:
             self._closed = True
-            threads = {lane.thread for lane in self._lanes if lane.thread is not None}
-            for lane in self._lanes:
-                lane.jobs.put(_Job(0, next(self._numbers), (), "query"))  # wakes the thread
-        deadline = time.monotonic() + timeout
-        for thread in threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+            thread = self._thread
+            self._jobs.put(_Job(0, next(self._numbers), (), "query"))  # wakes the thread
+        if thread is not None:
+            thread.join(timeout)
+        if self._step.acquire(timeout=timeout):
+            self._step.release()
         atexit.unregister(self.close)
 
     @property
@@ -116,20 +109,22 @@ class EncoderWorker:
     def batches(
         self, texts: Sequence[str], *, kind: Kind = "passage"
     ) -> Iterator[tuple[list[int], Rows]]:
-        """Encode as bulk work, batch by batch: give the places of its texts and their rows.
+        """Encode as bulk work, part by part: give the places of its texts and their rows.
 
         What fits in one small batch goes ahead, as queries do. Texts of like length share a
         batch, so that little of it is padding. The batches come in a mixed order, so that the
         rate of the first ones says what the rest will take.
         """
-        stepwise = isinstance(self._encoder, Stepwise)
-        most = (STEPPED, STEPPED_CHARACTERS) if stepwise else (BATCH, BATCH_CHARACTERS)
-        batches = _alike(texts, *most)
         few = len(texts) <= BATCH and len(_alike(texts, BATCH, BATCH_CHARACTERS)) == 1
-        random.Random(0).shuffle(batches)
-        for batch in batches:
-            job = self._submit(0 if few else 1, [texts[place] for place in batch], kind)
-            yield batch, job.rows.result()
+        encoder = self._encoder
+        if few or not isinstance(encoder, Stepwise):
+            for batch in _mixed(_alike(texts, BATCH, BATCH_CHARACTERS)):
+                job = self._submit(0 if few else 1, [texts[place] for place in batch], kind)
+                yield batch, job.rows.result()
+            return
+        for batch in _mixed(_alike(texts, STEPPED, STEPPED_CHARACTERS)):
+            for places, rows in self._steps(encoder, [texts[place] for place in batch], kind):
+                yield [batch[place] for place in places], rows
 
     def encode_query(self, text: str) -> Rows:
         """Give the (d,) row of one query, ahead of bulk work."""
@@ -152,68 +147,81 @@ class EncoderWorker:
                 self._recent.popitem(last=False)
         return np.array([known[text] for text in texts]).reshape(-1, self.dimension)
 
+    def _steps(
+        self, encoder: Stepwise, texts: Sequence[str], kind: Kind
+    ) -> Iterator[tuple[list[int], Rows]]:
+        """Take the steps of some bulk work: give places of its texts and their rows."""
+        self._check_process()
+        steps = iter(encoder.steps([_readable(text) for text in texts], kind=kind))
+        ending = partial(self.close)  # as for the thread, in case that the caller's is such a one
+        atexit.register(ending)
+        try:
+            while True:
+                with self._step:
+                    self._check_open()
+                    step = next(steps, None)
+                if step is None:
+                    return
+                places, made = step
+                yield places, self._checked(made, len(places))
+        finally:
+            atexit.unregister(ending)
+
     def _submit(self, priority: int, texts: Sequence[str], kind: Kind) -> _Job:
+        self._check_process()
+        job = _Job(priority, next(self._numbers), [_readable(text) for text in texts], kind)
+        with self._closing:
+            self._check_open()
+            self._jobs.put(job)
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="encoder", daemon=True)
+                thread.start()
+                self._thread = thread
+                # A process that ends while a daemon thread is in native code is aborted.
+                atexit.register(self.close)
+        return job
+
+    def _check_process(self) -> None:
         if self._process != os.getpid():
             raise EncoderUnavailable(
                 "this process was forked from the one that opened the encoder, where its threads "
                 "stayed: start processes by spawn, or open it only after the fork"
             )
-        job = _Job(priority, next(self._numbers), [_readable(text) for text in texts], kind)
-        with self._closing:
-            self._check_open()
-            lane = self._lanes[priority]
-            lane.jobs.put(job)
-            if lane.thread is None:
-                thread = threading.Thread(
-                    target=self._run, args=(lane,), name="encoder", daemon=True
-                )
-                thread.start()
-                lane.thread = thread
-                # A process that ends while a daemon thread is in native code is aborted.
-                atexit.register(self.close)
-        return job
 
     def _check_open(self) -> None:
         if self._closed:
             raise EncoderUnavailable("the encoder was closed")
 
-    def _run(self, lane: _Lane) -> None:
-        while (first := self._next(lane)) is not None:
-            jobs = _gather(lane, first)
-            try:
-                self._check_open()
-                rows = self._rows([text for job in jobs for text in job.texts], first)
-                start = 0
-                for job in jobs:
-                    job.rows.set_result(rows[start : start + len(job.texts)].copy())
-                    start += len(job.texts)
-            except BaseException as fault:  # whatever it is belongs to those who wait
-                for job in jobs:
-                    if not job.rows.done():
-                        job.rows.set_exception(fault)
+    def _run(self) -> None:
+        while (first := self._next()) is not None:
+            self._serve(self._gather(first))
 
-    def _next(self, lane: _Lane) -> _Job | None:
+    def _next(self) -> _Job | None:
         """Give the next job; or None, which ends the thread, where none comes for a while."""
         with suppress(queue.Empty):
-            return lane.jobs.get(timeout=0 if self._closed else IDLE)
+            return self._jobs.get(timeout=0 if self._closed else IDLE)
         with self._closing:
-            if lane.jobs.empty():
-                lane.thread = None
-                if all(each.thread is None for each in self._lanes):
-                    atexit.unregister(self.close)  # which holds on to this encoder
+            if self._jobs.empty():
+                self._thread = None
+                atexit.unregister(self.close)  # which holds on to this encoder
                 return None
-        return self._next(lane)
+        return self._next()
 
-    def _rows(self, texts: Sequence[str], job: _Job) -> Rows:
-        """Give the (n, d) rows of n texts, which are the job's or of others like it."""
-        if job.priority == 0 or not isinstance(self._encoder, Stepwise):
-            with self._model_lock:
-                return self._checked(self._encoder.encode(texts, kind=job.kind), len(texts))
-        rows = np.empty((len(texts), self.dimension), np.float32)
-        for places, made in self._encoder.steps(texts, kind=job.kind):
-            rows[places] = made
+    def _serve(self, jobs: list[_Job]) -> None:
+        try:
             self._check_open()
-        return self._checked(rows, len(texts))
+            texts = [text for job in jobs for text in job.texts]
+            with self._model_lock:
+                made = self._encoder.encode(texts, kind=jobs[0].kind)
+            rows = self._checked(made, len(texts))
+            start = 0
+            for job in jobs:
+                job.rows.set_result(rows[start : start + len(job.texts)].copy())
+                start += len(job.texts)
+        except BaseException as fault:  # whatever it is belongs to those who wait
+            for job in jobs:
+                if not job.rows.done():
+                    job.rows.set_exception(fault)
 
     def _checked(self, made: object, texts: int) -> Rows:
         """Give the (n, d) rows of n texts; refuse others, for products of them are no cosines."""
@@ -230,22 +238,21 @@ class EncoderWorker:
         message = f"{self.identity!r} gave {what}, where (n, {self.dimension}) unit rows are needed"
         return InvalidRequest(Fault("encoder", message))
 
-
-def _gather(lane: _Lane, first: _Job) -> list[_Job]:
-    """Take with a job, if it is a query, those that are waiting already."""
-    jobs = [first]
-    count = len(first.texts)
-    while first.priority == 0 and count < BATCH:
-        try:
-            job = lane.jobs.get_nowait()
-        except queue.Empty:
-            break
-        if job.priority > 0 or job.kind != first.kind:
-            lane.jobs.put(job)
-            break
-        jobs.append(job)
-        count += len(job.texts)
-    return jobs
+    def _gather(self, first: _Job) -> list[_Job]:
+        """Take with a job, if it is a query, those that are waiting already."""
+        jobs = [first]
+        count = len(jobs[0].texts)
+        while jobs[0].priority == 0 and count < BATCH:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                break
+            if job.priority > 0 or job.kind != jobs[0].kind:
+                self._jobs.put(job)
+                break
+            jobs.append(job)
+            count += len(job.texts)
+        return jobs
 
 
 def _readable(text: str) -> str:
@@ -264,6 +271,11 @@ def _alike(texts: Sequence[str], most: int, characters: int) -> list[list[int]]:
             batch = []
         batch.append(place)
     return [*batches, batch] if batch else batches
+
+
+def _mixed(batches: list[list[int]]) -> list[list[int]]:
+    random.Random(0).shuffle(batches)
+    return batches
 
 
 def _batched(items: Sequence[T], size: int) -> list[list[T]]:
