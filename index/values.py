@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from numbers import Integral
 from typing import Literal
 
 import numpy as np
@@ -23,6 +25,7 @@ from index.wording import shown
 
 Array = NDArray[np.float64] | NDArray[np.int32]
 LARGEST = 1e150  # number: sums of the squares of millions of them are finite
+EXACT = 2**53  # the integers up to here are exact in a double
 LEVEL = 0.9  # share of the weight inside a number's interval
 PIECE = 2**13  # components worked on at a time
 SLACK = 1 - 1e-9  # 0.2 + 0.4 + 0.3 of 1 must reach 0.9 in binary too
@@ -140,7 +143,14 @@ def unpack(column: Column, array: Array, row: int, table: LabelTable) -> Value:
 def _plain(number: float) -> float | int | None:
     if math.isnan(number):
         return None
-    return int(number) if number.is_integer() and abs(number) <= 2**53 else number
+    return int(number) if number.is_integer() and abs(number) <= EXACT else number
+
+
+def is_inexact(value: object) -> bool:
+    """Tell an integer, of a decimal too, beyond those that are exact."""
+    if isinstance(value, Decimal):  # int() would write out all its zeros
+        return value.is_finite() and value.copy_abs() > EXACT and value == value.to_integral()
+    return isinstance(value, Integral) and abs(int(value)) > EXACT
 
 
 def missing(array: Array) -> NDArray[np.bool_]:

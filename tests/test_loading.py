@@ -831,6 +831,8 @@ def test_one_text_among_many_numbers_makes_labels_in_python_and_a_bad_row_in_a_f
         (",", ["255,00,00", "1,2,345"], None),
         (";", ["1,234", "2,345"], None),  # thousands or thousandths? It stays text
         (";", ["1,5", "1.5"], None),
+        (";", ["1,5", "1e5", "2E+03"], [1.5, 1e5, 2e3]),  # which both styles write so
+        (";", ["1,234e5", "1.234e5"], None),
     ],
 )
 def test_the_style_of_numbers_is_that_of_the_column(
@@ -844,6 +846,19 @@ def test_the_style_of_numbers_is_that_of_the_column(
 
     assert got == (numbers or cells)
     assert [type(value) for value in got] == [type(value) for value in numbers or cells]
+
+
+@pytest.mark.parametrize(
+    ("number", "other"),
+    [("1,5", "0.500"), ("1.5", "0,500"), ("1,5", "-0.125.000"), ("1,5", "1.234e5")],
+)
+def test_a_number_of_the_other_style_is_a_bad_row_and_not_a_thousand_times_as_much(
+    number: str, other: str
+) -> None:
+    content = "".join(f"k{n};{number}\n" for n in range(24)) + f"other;{other}\n"
+
+    assert columns(content, on_error="skip") == {"value": "number"}
+    assert list(bad_rows(content)) == [BadRow(25, f"column 'value': {other!r} is not a number")]
 
 
 UNITS = [

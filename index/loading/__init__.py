@@ -7,6 +7,7 @@ in memory is one row, the keys while they are compared, and the rows of keys tha
     sources   a path, bytes or stream that can be opened again and again; encoding
     dialect   delimiter, quoting and header of a CSV file
     formats   each format as rows of named cells with their lines: ``csv_rows``, ``json_rows``…
+    numerals  the numbers of text files, with their ``units``
     infer     what type a column has, and how its numbers are written
     cast      one cell to one typed value
     table     the passes, bad rows, keys that repeat

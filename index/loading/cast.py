@@ -1,8 +1,8 @@
 """One cell to one typed value.
 
 ``cast_value`` is strict and takes Python's own types, as JSON and Parquet give them. ``caster``
-also reads the strings that text formats are made of: numbers in one of two styles (``point``:
-1,234.56 and ``comma``: 1.234,56), vectors as JSON lists, and marks for what is missing.
+also reads the strings that text formats are made of: numerals (``numerals``), vectors as JSON
+lists, and marks for what is missing.
 """
 
 from __future__ import annotations
@@ -10,43 +10,22 @@ from __future__ import annotations
 import datetime
 import json
 import math
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import Literal, TypeGuard
+from typing import TypeGuard
 
 from index.answers import Column, Value
 from index.errors import InvalidKey, WrongValue
-from index.loading.units import unit_apart
+from index.loading.numerals import Style, read_numeral
 from index.naming import is_text, plain_text
-from index.values import LARGEST
+from index.values import LARGEST, is_inexact
 
-Style = Literal["point", "comma"]
-
-EXACT = 2**53  # the integers up to here are exact in a double
-INEXACT = "an integer beyond ±2^53 is not exact; keep it as text"
 BEYOND = f"is beyond ±{LARGEST:.0e}"
 # Missing in columns of numbers and vectors; in columns of labels only an empty cell is.
 MISSING_MARKS = frozenset(
     {"", "na", "n/a", "nan", "null", "none", "-", "<na>", "#n/a", "#n/d", "#nv", "\\n"}
-)
-LONGEST_NUMERAL = 64  # characters; anything longer is text
-
-_NUMERALS = {
-    "point": re.compile(
-        r"[+-]?(?:(?:\d+|\d{1,3}(?:,\d{3})+|\d\d?(?:,\d\d)+,\d{3})(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?",
-        re.ASCII,  # 12,34,567.89 is written in India
-    ),
-    "comma": re.compile(
-        r"[+-]?(?:(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d*)?|,\d+)(?:[eE][+-]?\d+)?", re.ASCII
-    ),
-}
-_UNUSUAL = re.compile(r"[\s'’\u2212]")
-# 1 234,56 and 1'234.56; without a fraction, plain spaces group telephone numbers too.
-_GROUPED = re.compile(
-    r"[+-]?[1-9]\d{0,2}(?:(?:[\u00a0\u202f'’]\d{3})+(?:[.,]\d*)?|(?: \d{3})+[.,]\d+)", re.ASCII
 )
 
 
@@ -103,7 +82,7 @@ def caster(
             if spelled.casefold() in MISSING_MARKS:
                 return None
             if column.type == "number":
-                return parse_number(spelled, column, style)
+                return _spelled_number(spelled, column, style)
             return _vector(parse_vector(spelled) or cell, column)
 
         return from_spelling
@@ -116,33 +95,14 @@ def caster(
     return from_label
 
 
-def plain_numeral(spelled: str) -> str:
-    """Take spaces and apostrophes between thousands off a numeral, and write its minus as "-"."""
-    if not _UNUSUAL.search(spelled):
-        return spelled
-    plain = spelled.replace("\u2212", "-")
-    return _UNUSUAL.sub("", plain) if _GROUPED.fullmatch(plain) else plain
-
-
-def parse_number(spelled: str, column: Column, style: Style) -> float | int:
-    """Read a numeral in the column's style: an int where it has neither fraction nor exponent.
-
-    Without a unit it is in the column's.
-    """
-    if len(spelled) > LONGEST_NUMERAL:
+def _spelled_number(spelled: str, column: Column, style: Style) -> float | int:
+    """Read a numeral in the column's style; without a unit it is in the column's."""
+    numeral = read_numeral(spelled)
+    if numeral is None or not numeral.fits(style):
         raise WrongValue(column.name, f"{_shown(spelled)} is not a number")
-    numeral, unit = plain_numeral(spelled), ""
-    if not _NUMERALS[style].fullmatch(numeral):
-        numeral, unit = unit_apart(spelled)
-        numeral = plain_numeral(numeral)
-        if not _NUMERALS[style].fullmatch(numeral):
-            raise WrongValue(column.name, f"{_shown(spelled)} is not a number")
-    if unit and unit != column.unit:
-        raise in_another_unit(_shown(spelled), unit, column)
-    plain = numeral.replace(",", "") if style == "point" else numeral.replace(".", "")
-    plain = plain.replace(",", ".")
-    number = float(plain) if any(mark in plain for mark in ".eE") else int(plain)
-    return _number(number, column)
+    if numeral.unit and numeral.unit != column.unit:
+        raise in_another_unit(_shown(spelled), numeral.unit, column)
+    return _number(numeral.number(style), column)
 
 
 def in_another_unit(shown: str, unit: str, column: Column) -> WrongValue:
@@ -179,23 +139,15 @@ def is_boolean(value: object) -> bool:
     return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
 
 
-def is_inexact(value: Decimal) -> bool:
-    """Say whether this is an integer that no double holds; int() would write out all its zeros."""
-    return value.is_finite() and value.copy_abs() > EXACT and value == value.to_integral()
-
-
 def _number(value: object, column: Column) -> float | int:
+    if is_inexact(value):
+        raise WrongValue(column.name, "an integer beyond ±2^53 is not exact; keep it as text")
     if isinstance(value, Decimal):
-        if is_inexact(value):
-            raise WrongValue(column.name, INEXACT)
-        whole = value.is_finite() and value == value.to_integral()
-        # A signaling NaN makes no float.
-        value = int(value) if whole else math.nan if value.is_nan() else float(value)
+        number = math.nan if value.is_nan() else float(value)  # a signaling NaN makes no float
+        value = int(number) if number.is_integer() else number
     if isinstance(value, bool) or not isinstance(value, Real):
         raise WrongValue(column.name, f"{_shown(value)} is {_kind(value)}, not a number")
     if isinstance(value, Integral):
-        if abs(int(value)) > EXACT:
-            raise WrongValue(column.name, INEXACT)
         return int(value)
     try:
         number = float(value)

@@ -21,45 +21,18 @@ as being in it, and what has another unit is no number.
 
 from __future__ import annotations
 
-import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from numbers import Integral, Real
 
 from index.answers import Column, ColumnType
-from index.loading.cast import (
-    EXACT,
-    LONGEST_NUMERAL,
-    MISSING_MARKS,
-    Style,
-    is_boolean,
-    is_inexact,
-    is_numbers,
-    parse_vector,
-    plain_numeral,
-)
-from index.loading.units import unit_apart
+from index.loading.cast import MISSING_MARKS, is_boolean, is_numbers, parse_vector
+from index.loading.numerals import EITHER, Numeral, Style, read_numeral
+from index.values import is_inexact
 
 ENOUGH_SHARE, ENOUGH_CELLS = 0.95, 20
 MOST_CATEGORIES, LONGEST_CATEGORY = 1_000, 100
-_LONGEST_SIGNED = 8  # characters; an integer that is longer and has a + is a telephone number
-
-# The first alternative that fits names the cell; ``_either`` ones fit both styles.
-_SPELLINGS = re.compile(
-    r"""[+-]?(?:
-        (?P<code>0\d+|[1-9]\d{16,})
-      | (?P<int>0|[1-9]\d{0,15})
-      | (?P<dot_either>[1-9]\d{0,2}\.\d{3})
-      | (?P<comma_either>[1-9]\d{0,2},\d{3})
-      | (?P<point>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?
-        |(?:[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d?(?:,\d\d)+,\d{3})(?:\.\d+)?)
-      | (?P<comma>(?:\d+,\d*|,\d+)(?:[eE][+-]?\d+)?|[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?)
-    )""",
-    re.ASCII | re.VERBOSE,
-)
-_NUMBERS = ("int", "point", "comma", "dot_either", "comma_either")
 
 
 class Profile:
@@ -71,7 +44,6 @@ class Profile:
         self.units: Counter[tuple[str, str]] = Counter()  # with the kind of the numeral
         self.quoted: Profile | None = None  # of texts that may be meant as numbers, as in JSON
         self.listed = 0  # vectors that came as lists, not spelled in text
-        self.longest = 0  # characters
         self._distinct: set[str] | None = set()
 
     def add(self, cell: object, textual: bool) -> None:
@@ -84,49 +56,45 @@ class Profile:
                 self._distinct = None
                 return
             self._distinct.add(label)
-            self.longest = max(self.longest, len(label))
-            if len(self._distinct) > MOST_CATEGORIES or self.longest > LONGEST_CATEGORY:
+            if len(self._distinct) > MOST_CATEGORIES or len(label) > LONGEST_CATEGORY:
                 self._distinct = None
 
     def spelling(self, cell: object) -> str:
+        """Say what a cell of a text file is, and count its width or unit."""
         if not isinstance(cell, str):
             return self._kind(cell)
         spelled = cell.strip()
         if not spelled:
             return "missing"
-        if len(spelled) <= LONGEST_NUMERAL:
-            found = _SPELLINGS.fullmatch(plain_numeral(spelled))
-            if found:
-                return _numeral(found)
-            numeral, unit = unit_apart(spelled)
-            found = _SPELLINGS.fullmatch(plain_numeral(numeral)) if unit else None
-            if found:
-                kind = _numeral(found)
-                self.units[unit, kind] += 1
-                return kind
-            if spelled.casefold() in MISSING_MARKS:
-                return "mark"
-        if spelled[0] == "[":
-            vector = parse_vector(spelled)
-            if vector:
-                self.widths[len(vector)] += 1
-                return "vector"
+        if numeral := read_numeral(spelled):
+            return self._numeral(numeral)
+        if spelled.casefold() in MISSING_MARKS:
+            return "mark"
+        if vector := parse_vector(spelled):
+            self.widths[len(vector)] += 1
+            return "vector"
         return "label"
+
+    def _numeral(self, numeral: Numeral) -> str:
+        if numeral.unit:
+            self.units[numeral.unit, numeral.kind] += 1
+        return numeral.kind
 
     def _kind(self, cell: object) -> str:
         if cell is None:
             return "missing"
         if isinstance(cell, str):
-            if len(cell) <= LONGEST_NUMERAL and unit_apart(cell.strip())[1]:
+            numeral = read_numeral(cell.strip())
+            if numeral and numeral.unit:
                 self.quoted = self.quoted or Profile()
-                self.quoted.kinds[self.quoted.spelling(cell)] += 1
+                self.quoted.kinds[self.quoted._numeral(numeral)] += 1
             return "label"
         if is_boolean(cell):
             return "boolean"
-        if isinstance(cell, Integral):
-            return "int" if abs(int(cell)) <= EXACT else "code"
-        if isinstance(cell, Decimal) and is_inexact(cell):
+        if is_inexact(cell):
             return "code"
+        if isinstance(cell, Integral):
+            return "int"
         if isinstance(cell, (Real, Decimal)):  # NaN too: a bad number, not a label
             return "point"
         items = cell.tolist() if hasattr(cell, "tolist") else cell
@@ -166,12 +134,14 @@ class Profile:
         units: Counter[str] = Counter()
         for (spelled, _), cells in (self.units + quoted).items():
             units[spelled] += cells
-        unit, count = max(units.items(), key=lambda item: item[1], default=(None, 0))
-        numbers = sum(self.kinds[kind] for kind in _NUMBERS) + quoted.total()
+        if not units:
+            return None
+        ((unit, count),) = units.most_common(1)
+        numbers = sum(self.kinds[kind] for kind in (*EITHER, "point", "comma")) + quoted.total()
         return unit if 2 * count >= numbers else None
 
     def numbers(self, style: Style) -> int:
-        kinds, own = ("int", style, "dot_either", "comma_either"), self.unit()
+        kinds, own = (*EITHER, style), self.unit()
         others = (n for (unit, kind), n in self.units.items() if unit != own and kind in kinds)
         return sum(self.kinds[kind] for kind in kinds) - sum(others)
 
@@ -245,20 +215,3 @@ def infer_columns(rows: Iterable[Mapping[str, object]]) -> tuple[Column, ...]:
 
 def _enough(count: int, of: int, share: float) -> bool:
     return 0 < count == of or (of >= ENOUGH_CELLS and count >= share * of)
-
-
-def _numeral(found: re.Match[str]) -> str:
-    kind = found.lastgroup or "label"
-    if kind == "int" and len(found[0]) >= 16 and abs(int(found[0])) > EXACT:
-        return "code"
-    if kind == "int" and found[0][0] == "+" and len(found[0]) > _LONGEST_SIGNED:
-        return "code"
-    if kind in ("point", "comma") and not math.isfinite(float(_plain(found[0], kind))):
-        return "label"
-    return kind
-
-
-def _plain(spelled: str, style: str) -> str:
-    if style == "point":
-        return spelled.replace(",", "")
-    return spelled.replace(".", "").replace(",", ".")

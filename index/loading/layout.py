@@ -9,9 +9,10 @@ from typing import cast
 
 from index.answers import Column, ColumnType, Value
 from index.errors import Fault, InvalidRequest, UnreadableSource
-from index.loading.cast import Style, caster
+from index.loading.cast import caster
 from index.loading.dialect import ID_NAMES, KEY_NAMES, fold
 from index.loading.infer import Inference
+from index.loading.numerals import Style
 from index.loading.options import LoadOptions
 from index.loading.rows import KEYED, Reader
 from index.naming import is_column_name, repeated_names

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
-from numbers import Integral, Real
+from numbers import Real
 
 from index.answers import Column
 from index.errors import Fault, InvalidRequest
 from index.naming import plain_text
+from index.values import is_inexact
 from index.where.conditions import (
     Among,
     And,
@@ -143,10 +144,7 @@ class Builder:
         if column is not None and column.type != "number":
             self.refuse(at, f"{column.name!r} holds labels; put the number in quotes")
             return None
-        whole = isinstance(value, Integral) or (
-            isinstance(value, Decimal) and value == value.to_integral()
-        )
-        if column is not None and whole and number != value:
+        if column is not None and is_inexact(value) and number != value:
             message = "is not exact; load the column as text, and put it in quotes"
             self.refuse(at, f"in {column.name!r}, an integer beyond ±2^53 {message}")
             return None
