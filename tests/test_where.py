@@ -335,6 +335,11 @@ def test_json_as_text_and_what_is_too_much(text, words):
     assert words in message
 
 
+def test_of_very_many_faults_the_first_are_named():
+    assert len(faults({"or": [{}] * 100_000})) == MOST
+    assert len(faults({"tag": {"in": [1] * MOST_VALUES}})) == MOST
+
+
 def test_as_much_as_allowed_is_allowed():
     nested = {"price": 1}
     for _ in range(DEEPEST - 1):

@@ -59,8 +59,10 @@ class Builder:
         self.faults: list[Fault] = []
 
     def refuse(self, spot: Spot, message: str) -> Where:
-        """Note a fault, and give a condition to go on with."""
+        """Note a fault, and give a condition to go on with; of many the first ones say enough."""
         self.faults.append(spot.fault(message))
+        if len(self.faults) == MOST:
+            raise InvalidRequest(*self.faults)
         return _REFUSED
 
     def compare(
@@ -149,6 +151,14 @@ class Builder:
             self.refuse(at, f"in {column.name!r}, an integer beyond ±2^53 {message}")
             return None
         return number
+
+
+def read_integer(digits: str) -> float:
+    """Read an integer; one that no number can hold as infinity.
+
+    By way of a decimal, for int() refuses 4,300 digits, though most of them be zeros.
+    """
+    return int(Decimal(digits)) if math.isfinite(float(digits)) else math.inf
 
 
 def _bounded(where: Where) -> Where:

@@ -7,7 +7,7 @@ written; ``join`` sees to that.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal
 
@@ -52,10 +52,6 @@ class Not:
     """The condition does not hold."""
 
     part: Where
-    depth: int = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "depth", 1 + depth(self.part))
 
 
 @dataclass(frozen=True)
@@ -63,10 +59,6 @@ class And:
     """All of two or more conditions hold."""
 
     parts: tuple[Where, ...]
-    depth: int = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "depth", 1 + max(map(depth, self.parts)))
 
 
 @dataclass(frozen=True)
@@ -74,18 +66,19 @@ class Or:
     """At least one of two or more conditions holds."""
 
     parts: tuple[Where, ...]
-    depth: int = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "depth", 1 + max(map(depth, self.parts)))
 
 
 Where = Compare | Among | Missing | Not | And | Or
 
 
 def depth(where: Where) -> int:
-    """Count the conditions that stand inside one another; noted as they are made."""
-    return where.depth if isinstance(where, Not | And | Or) else 1
+    """Count the conditions that stand inside one another."""
+    match where:
+        case Not(part):
+            return 1 + depth(part)
+        case And(parts) | Or(parts):
+            return 1 + max(map(depth, parts))
+    return 1
 
 
 def join(kind: type[And] | type[Or], parts: Sequence[Where]) -> Where:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from index.errors import InvalidRequest
 from index.naming import repeated_names
-from index.where.building import DEEPEST, Builder, Spot, too_deep
+from index.where.building import DEEPEST, Builder, Spot, read_integer, too_deep
 from index.where.conditions import Operator, Where
 from index.wording import shown
 
@@ -20,7 +19,7 @@ SIGNS = (*OPERATORS, "ne", "in", "missing")
 def read_json(text: str, builder: Builder) -> Where:
     """Read the form from a text of JSON."""
     try:
-        given = json.loads(text, object_pairs_hook=_no_twice, parse_int=_whole)
+        given = json.loads(text, object_pairs_hook=_no_twice, parse_int=read_integer)
         json.dumps(given, ensure_ascii=False).encode()  # half a surrogate pair is no character
     except json.JSONDecodeError as error:
         spot = Spot(character=error.pos + 1)
@@ -89,11 +88,6 @@ def _compared(name: str, sign: str, value: Any, column_at: Spot, builder: Builde
         found = builder.missing(name, column_at)
         return found if value else builder.negated(found)
     return builder.refuse(at, f"{shown(sign)} is none of: {', '.join(SIGNS)}")
-
-
-def _whole(digits: str) -> float:
-    """Read an integer; one that no number can hold as infinity, for int() refuses 4,300 digits."""
-    return int(digits) if math.isfinite(float(digits)) else math.inf
 
 
 def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

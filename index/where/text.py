@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any, cast
 
@@ -13,7 +11,7 @@ from lark.exceptions import VisitError
 from lark.visitors import Transformer_NonRecursive
 
 from index.errors import InvalidRequest
-from index.where.building import Builder, Spot
+from index.where.building import Builder, Spot, read_integer
 from index.where.conditions import Operator, Where
 from index.wording import shown
 
@@ -107,10 +105,8 @@ class _Reader(Transformer_NonRecursive[Token, Any]):
 
     def value(self, token: Token) -> Literal:
         if token.type == "NUMBER":
-            number = float(token)
-            exact = token.lstrip("+-").isdigit() and math.isfinite(number)
-            # By way of a decimal, for int() refuses 4,300 digits, though most of them be zeros.
-            return int(Decimal(token)) if exact else number, _at(token)
+            read = read_integer if token.lstrip("+-").isdigit() else float
+            return read(token), _at(token)
         if token.type == "STRING":
             return token[1:-1].replace(token[0] * 2, token[0]), _at(token)
         return str(token), _at(token)
