@@ -147,16 +147,17 @@ def test_csv_has_the_unit_beside_the_number_where_it_can_be_told_from_it() -> No
     assert written("csv", [row], priced).decode() == "palabra,precio,peso\r\nsilla,12.5 €,7\r\n"
 
 
-def test_nonsense_for_units_in_parquet_counts_for_nothing() -> None:
-    priced = (Column("precio", "number", unit="€"), Column("nota", "number"))
+@pytest.mark.parametrize("note", ["units", "types", "attributes"])
+def test_nonsense_for_a_note_in_parquet_counts_for_nothing(note: str) -> None:
+    plain = (Column("precio", "number"), Column("nota", "number"))
     row = Entry("silla", {"precio": 12.5, "nota": 7.0}, 0.0)
-    noted = pq.read_table(io.BytesIO(written("parquet", [row], priced)))
-    for nonsense in (b"[", b"[]", b'{"precio": 5, "nota": "", "otra": "x"}'):
-        strange = io.BytesIO()
-        metadata = noted.schema.metadata | {b"softdict.units": nonsense}
-        pq.write_table(noted.replace_schema_metadata(metadata), strange)
-        columns, _ = read("parquet", strange.getvalue())
-        assert [column.unit for column in columns] == [None, None]
+    noted = pq.read_table(io.BytesIO(written("parquet", [row], plain)))
+    strange = b'{"precio": 5, "nota": "", "otra": "x"}', b'[["precio"], "otra", 5]'
+    for nonsense in (b"[", b"[]", b"{}", b"\xff", b"[" * 100_000, b"1" * 5_000, *strange):
+        content = io.BytesIO()
+        metadata = noted.schema.metadata | {f"softdict.{note}".encode(): nonsense}
+        pq.write_table(noted.replace_schema_metadata(metadata), content)
+        assert read("parquet", content.getvalue()) == (plain, [row])
 
 
 def test_numbers_of_parquet_in_another_unit_are_not_read_as_if_in_the_columns() -> None:

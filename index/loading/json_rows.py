@@ -17,15 +17,17 @@ from index.naming import repeated_names
 LARGEST_JSON = 1 << 28  # characters of one document, whose text is held while it is read
 
 
-class JsonLinesReader(Reader):
-    """One JSON value a line."""
-
+class _JsonReader(Reader):
     unnamed = (KEYED, BARE)
 
     def __init__(self, source: Source, options: LoadOptions) -> None:
         self._source = source
         self._encoding = find_encoding(source, options)
         self.detected = {"encoding": self._encoding}
+
+
+class JsonLinesReader(_JsonReader):
+    """One JSON value a line."""
 
     def __iter__(self) -> Iterator[Row]:
         shape = _Shape()
@@ -45,18 +47,11 @@ class JsonLinesReader(Reader):
                     yield shape.row(number, item)
 
 
-class JsonReader(Reader):
+class JsonReader(_JsonReader):
     """One JSON document, read entry by entry: only its text is held, not its values.
 
     A document may be one long line, so a fault also names the entry, counted from 1.
     """
-
-    unnamed = (KEYED, BARE)
-
-    def __init__(self, source: Source, options: LoadOptions) -> None:
-        self._source = source
-        self._encoding = find_encoding(source, options)
-        self.detected = {"encoding": self._encoding}
 
     def __iter__(self) -> Iterator[Row]:
         name = self._source.name

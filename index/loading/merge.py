@@ -1,4 +1,4 @@
-"""One entry out of the rows of a key that repeats."""
+"""The values of one key that has several rows, where they are those of no single one."""
 
 from __future__ import annotations
 
@@ -11,35 +11,14 @@ from index.answers import Column, Value
 Values = tuple[Value, ...]
 
 
-class Merge:
-    """The values of one key that has several rows."""
-
-    def __init__(self, columns: Sequence[Column]) -> None:
-        self._columns = columns
-
-    def add(self, values: Values) -> None:
-        raise NotImplementedError
-
-    def values(self) -> Values:
-        raise NotImplementedError
-
-
-class Last(Merge):
-    def add(self, values: Values) -> None:
-        self._values = values
-
-    def values(self) -> Values:
-        return self._values
-
-
-class Mean(Merge):
+class Mean:
     """Means of numbers and vectors, the most frequent label; missing values do not count.
 
     Sums are exact: the mean of 0.1, 0.1 and 0.1 is 0.1.
     """
 
     def __init__(self, columns: Sequence[Column]) -> None:
-        super().__init__(columns)
+        self._columns = columns
         self._counts = [0] * len(columns)
         self._sums: list[list[Fraction]] = [[] for _ in columns]
         self._labels: list[Counter[str]] = [Counter() for _ in columns]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ BATCH = 4_096  # rows
 # What ``writers`` notes in the schema, so that columns come back as what they were.
 KEY_NOTE, TYPES_NOTE = b"softdict.key", b"softdict.types"
 ATTRIBUTES_NOTE, UNITS_NOTE = b"softdict.attributes", b"softdict.units"
+_Noted = TypeVar("_Noted", dict[str, Any], list[Any])
 
 
 class ParquetReader(Reader):
@@ -28,17 +29,13 @@ class ParquetReader(Reader):
         self._source = source
         with self._open() as file:
             schema = file.schema_arrow
-            self.rows = file.metadata.num_rows
-        self.names: list[str] = [
-            name for name in schema.names if options.columns.get(name) != "skip"
-        ]
+        self.names = [name for name in schema.names if options.columns.get(name) != "skip"]
         self.left_out = [name for name in schema.names if name not in self.names]
         self._convert: dict[str, Callable[[Any], Any]] = {}
         self._texts: list[str] = []
         self.types: dict[str, str] = {}
-        self.key: str | None = None
         self._take_schema(schema)
-        self.detected: dict[str, str] = {}
+        self._take_notes(schema.metadata or {})
 
     def _take_schema(self, schema: Any) -> None:
         if len(set(schema.names)) < len(schema.names):
@@ -59,12 +56,15 @@ class ParquetReader(Reader):
                 self._texts.append(name)
             if _is_floating(kind):  # a column of gaps too
                 self.types[name] = "number"
-        metadata = schema.metadata or {}
-        types = _noted(metadata.get(TYPES_NOTE), self.names)
-        self.types |= {n: t for n, t in types.items() if t in ("category", "text")}
-        units = _noted(metadata.get(UNITS_NOTE), self.names)
-        self.units = {name: unit for name, unit in units.items() if is_unit(unit)}
-        self.attributes = _written_attributes(metadata.get(ATTRIBUTES_NOTE), self.names)
+
+    def _take_notes(self, metadata: Mapping[bytes, bytes]) -> None:
+        """Take what ``write_table`` noted of columns; a stranger's nonsense counts for nothing."""
+        types = _noted(metadata, TYPES_NOTE, {})
+        self.types |= {n: types[n] for n in self.names if types.get(n) in ("category", "text")}
+        units = _noted(metadata, UNITS_NOTE, {})
+        self.units = {name: units[name] for name in self.names if is_unit(units.get(name))}
+        attributes = _noted(metadata, ATTRIBUTES_NOTE, [])
+        self.attributes = [name for name in self.names if name in attributes]
         self.key = metadata.get(KEY_NOTE, b"").decode("utf-8", "replace") or None
 
     @contextmanager
@@ -147,22 +147,13 @@ def _is_dictionary(kind: Any) -> bool:
     return bool(pa.types.is_dictionary(kind))
 
 
-def _noted(written: bytes | None, names: Sequence[str]) -> dict[str, Any]:
-    """What ``write_table`` noted of columns; a stranger's nonsense counts for nothing."""
-    try:
-        noted = json.loads(written or b"{}")
-    except ValueError:
-        return {}
-    return {n: of for n, of in noted.items() if n in names} if isinstance(noted, dict) else {}
-
-
-def _written_attributes(written: bytes | None, names: Sequence[str]) -> set[str]:
-    """The columns that ``write_table`` noted as attributes; the same holds for nonsense."""
-    try:
-        noted = json.loads(written or b"[]")
-    except ValueError:
-        return set()
-    return {name for name in names if isinstance(noted, list) and name in noted}
+def _noted(metadata: Mapping[bytes, bytes], note: bytes, nothing: _Noted) -> _Noted:
+    """Read a note of JSON that is of the same type as ``nothing``, else give that."""
+    with suppress(ValueError, RecursionError):
+        noted = json.loads(metadata.get(note, b""))
+        if isinstance(noted, type(nothing)):
+            return noted
+    return nothing
 
 
 def _as_is(column: Any) -> Any:

@@ -23,7 +23,7 @@ from index.loading.cast import check_key
 from index.loading.formats import find_format, open_reader
 from index.loading.infer import Inference
 from index.loading.layout import lay_out
-from index.loading.merge import Last, Mean, Merge, Values
+from index.loading.merge import Mean, Values
 from index.loading.options import LEAVE_OUT, LoadOptions
 from index.loading.rows import Row
 from index.loading.sources import Source
@@ -74,7 +74,7 @@ class Table:
         self.entries = self.duplicates = self.bad_row_count = self.text_bytes = 0
         self.bad_rows: tuple[BadRow, ...] = ()
         self._repeated: set[str | bytes] = set()
-        self._merged: dict[str | bytes, Merge] | None = None
+        self._merged: dict[str | bytes, Values] | None = None
         self._check(_Ticker(progress, self.rows))
 
     def _inspect(self, ticker: _Ticker) -> Inference:
@@ -191,23 +191,22 @@ class Table:
                 if identity in given:
                     continue
                 given.add(identity)
-                if identity in merged:
-                    values = merged[identity].values()
+                values = merged.get(identity, values)
             yield key, values
 
-    def _merge(self) -> dict[str | bytes, Merge]:
+    def _merge(self) -> dict[str | bytes, Values]:
         """The values of repeated keys, where they are not those of the first row."""
         if self._options.duplicates in ("error", "first"):
             return {}
         if self._merged is None:
-            merged: dict[str | bytes, Merge] = {}
-            make = Last if self._options.duplicates == "last" else Mean
+            merged: dict[str | bytes, Values] = {}
+            means: dict[str | bytes, Mean] = {}
             for _, key, values, fault in self._typed():
                 if fault is None and (identity := _identity(key)) in self._repeated:
-                    if identity not in merged:
-                        merged[identity] = make(self.columns)
-                    merged[identity].add(values)
-            self._merged = merged
+                    merged[identity] = values  # the last, so far
+                    if self._options.duplicates == "mean":
+                        means.setdefault(identity, Mean(self.columns)).add(values)
+            self._merged = merged | {identity: mean.values() for identity, mean in means.items()}
         return self._merged
 
     def close(self) -> None:
