@@ -7,6 +7,7 @@ number, and neither are NaN and infinity. Limits are settings, which come as the
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
@@ -25,7 +26,7 @@ from pydantic import (
 
 from index.answers import Precision
 from index.encoders import check_spec
-from index.loading import LoadOptions
+from index.loading.options import COLUMN_CHOICES, LoadOptions
 from index.masks import parse_as_of
 from index.naming import check_name
 from index.settings import parse_tolerance
@@ -55,37 +56,20 @@ def _at_most(setting: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _name(value: str) -> str:
-    check_name(value)
-    return value
+def _checked(check: Callable[[Any], object]) -> Callable[[Any], Any]:
+    """Let the library say what is wrong with a value, beside the request's other faults."""
 
+    def checked(value: Any) -> Any:
+        if value is not None:
+            check(value)
+        return value
 
-def _temperature(value: object) -> object:
-    if value is not None:
-        parse_temperature(value)
-    return value
-
-
-def _tolerance(value: object) -> object:
-    if value is not None:
-        parse_tolerance(value)
-    return value
+    return checked
 
 
 def _whole(value: object) -> object:
     """Take 3.0 for 3: JSON has one kind of number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _as_of(value: object) -> object:
-    given = _whole(value)
-    parse_as_of(given)
-    return given
-
-
-def _where(value: object) -> object:
-    parse_where(value)  # what the columns are, the dataset says
-    return value
 
 
 def _values(given: Any) -> Any:
@@ -117,7 +101,7 @@ def _not_blank(value: str) -> str:
     return value
 
 
-Name = Annotated[str, AfterValidator(_name), Field(description="name of a dataset")]
+Name = Annotated[str, AfterValidator(_checked(check_name)), Field(description="name of a dataset")]
 Key = Annotated[
     str, _at_most("max_key"), Field(description="the key, percent-encoded; slashes may stand as is")
 ]
@@ -157,10 +141,7 @@ K = Annotated[
     ),
     _at_most("max_k"),
 ]
-TemperatureText = Annotated[
-    float | str,
-    BeforeValidator(_temperature),
-]
+TemperatureText = Annotated[float | str, BeforeValidator(_checked(parse_temperature))]
 Temperature = Annotated[
     TemperatureText | None,
     Field(
@@ -170,7 +151,7 @@ Temperature = Annotated[
 ]
 Tolerance = Annotated[
     Annotated[float, Field(ge=0, lt=1)] | None,
-    BeforeValidator(_tolerance),
+    BeforeValidator(_checked(parse_tolerance)),
     Field(
         description="how far the weights may be from exact attention (total variation, 95 %), "
         "so that a large dataset need not score every key; 0 scores them all; "
@@ -195,7 +176,8 @@ StandingPrecision = Annotated[
 ]
 AsOf = Annotated[
     int | str | None,
-    BeforeValidator(_as_of),
+    BeforeValidator(_checked(parse_as_of)),
+    BeforeValidator(_whole),  # first: pydantic goes from the last to the first
     Field(
         description="only the first N entries (3), or those there by a time (2026-01-31, the whole "
         "day; 2026-01-31T12:00:00Z), in UTC if it names no zone"
@@ -209,13 +191,13 @@ WHERE = (
 TEXT = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 WhereText = Annotated[
     Any,
-    BeforeValidator(_where),
+    BeforeValidator(_checked(parse_where)),  # what the columns are, the dataset says
     WithJsonSchema(TEXT),
     Field(default=None, description=WHERE),
 ]
 Where = Annotated[
     Any,
-    BeforeValidator(_where),
+    BeforeValidator(_checked(parse_where)),  # what the columns are, the dataset says
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}, {"type": "null"}]}),
     Field(default=None, description=WHERE),
 ]
@@ -392,13 +374,7 @@ def _encoder(value: str, info: ValidationInfo) -> str:
 
 
 def _load_option(name: str) -> AfterValidator:
-    """Let the library say what is wrong with an option, beside the request's other faults."""
-
-    def check(value: str) -> str:
-        LoadOptions(**{name: value}).check()  # type: ignore[arg-type]
-        return value
-
-    return AfterValidator(check)
+    return AfterValidator(_checked(lambda value: LoadOptions(**{name: value}).check()))
 
 
 def _names(value: object) -> object:
@@ -408,9 +384,6 @@ def _names(value: object) -> object:
     if value.startswith("["):
         return _json(value)
     return [name.strip() for name in value.split(",") if name.strip()]
-
-
-TYPES = ("number", "vector", "category", "text", "skip")
 
 
 @dataclass(frozen=True)
@@ -425,7 +398,7 @@ def _column(value: object) -> ColumnIn:
     given = {"type": value} if isinstance(value, str) else value
     if isinstance(given, dict) and given.keys() <= {"type", "attribute"} and given:
         type_, attribute = given.get("type"), given.get("attribute", False)
-        if (type_ is None or type_ in TYPES) and isinstance(attribute, bool):
+        if (type_ is None or type_ in COLUMN_CHOICES) and isinstance(attribute, bool):
             return ColumnIn(type_, attribute)
     raise ValueError(
         'write number, vector, category, text or skip, or {"type": "text", "attribute": true}'

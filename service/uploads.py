@@ -8,6 +8,7 @@ parsed, and has its own, lower limit).
 from __future__ import annotations
 
 import gzip
+import io
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -162,7 +163,8 @@ def _document(query: LoadQuery) -> Order:
     if twice := [Fault(name, "given more than once") for name in options if name in document]:
         raise InvalidRequest(*twice)
     body = validated(DatasetBody, {**options, **document}, strict=True)
-    table, size = _spooled_bytes(strict_json.dumps(body.entries))
+    content = strict_json.dumps(body.entries)
+    table, size = _spooled(io.BytesIO(content), len(content))
     rest = body.model_copy(update={"entries": {}})  # a job that waits holds them in a file alone
     return Order(table, size, None, "json", "utf-8", rest)  # as it is written just above
 
@@ -182,7 +184,9 @@ def _file_part() -> FileStorage:
 
 
 def _spooled(source: IO[bytes], limit: int) -> tuple[BinaryIO, int]:
-    table, size = _temporary(), 0
+    """Copy to a file without a name, which the system removes even if this process is killed."""
+    table = cast(BinaryIO, tempfile.TemporaryFile(prefix="softdict-"))  # noqa: SIM115 (load does)
+    size = 0
     try:
         while block := source.read(BLOCK):
             size += len(block)
@@ -215,15 +219,3 @@ def _is_gzipped(table: BinaryIO) -> bool:
     magic = table.read(2)
     table.seek(0)
     return magic == GZIP_MAGIC
-
-
-def _spooled_bytes(content: bytes) -> tuple[BinaryIO, int]:
-    table = _temporary()
-    table.write(content)
-    table.seek(0)
-    return table, len(content)
-
-
-def _temporary() -> BinaryIO:
-    """A file without a name, which the system removes even if this process is killed."""
-    return cast(BinaryIO, tempfile.TemporaryFile(prefix="softdict-"))

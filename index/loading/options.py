@@ -87,9 +87,10 @@ class LoadOptions:
             if given not in allowed:
                 names = ", ".join(name for name in allowed if name)
                 yield Fault(where, f"{given!r} is none of: {names}")
+        types = ", ".join(COLUMN_CHOICES)
         for name, wanted in self.columns.items():
             if wanted not in COLUMN_CHOICES:
-                yield Fault("columns", f"{name!r}: {wanted!r} is none of: {_list(COLUMN_CHOICES)}")
+                yield Fault("columns", f"{name!r}: {wanted!r} is none of: {types}")
         for name in self.attributes:
             if self.columns.get(name) == "skip":
                 yield Fault("attributes", f"{name!r} is to be skipped; it cannot be one")
@@ -100,10 +101,6 @@ class LoadOptions:
         for where, number in (("max_rows", self.max_rows), ("max_key_length", self.max_key_length)):
             if number is not None and number < 1:
                 yield Fault(where, f"{number} is less than 1")
-
-
-def _list(names: tuple[str, ...]) -> str:
-    return ", ".join(names)
 
 
 def _is_text_encoding(name: str) -> bool:
