@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -96,6 +96,14 @@ class Catalog(Mapping[str, SoftDict]):
     def get(self, name: str, default: Any = None) -> Any:
         """Give a dataset, or the default: the one that ``Mapping`` has waits for a KeyError."""
         return self._datasets.get(name, default)
+
+    def items(self) -> ItemsView[str, SoftDict]:
+        """Give the datasets by name, those that are there now."""
+        return self._datasets.items()
+
+    def values(self) -> ValuesView[SoftDict]:
+        """Give the datasets that are there now."""
+        return self._datasets.values()
 
     def __contains__(self, name: object) -> bool:
         return name in self._datasets

@@ -81,6 +81,9 @@ class _Items(ItemsView[str, Any]):
 
     _mapping: SoftDict
 
+    def __contains__(self, item: object) -> bool:  # what is no pair is in no dict
+        return isinstance(item, tuple) and len(item) == 2 and super().__contains__(item)
+
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         return self._mapping._held()
 
@@ -89,6 +92,9 @@ class _Values(ValuesView[Any]):
     """Values in the order of the keys; going through them shows those of one moment."""
 
     _mapping: SoftDict
+
+    def __contains__(self, value: object) -> bool:
+        return any(held is value or held == value for held in self)
 
     def __iter__(self) -> Iterator[Any]:
         return (value for _, value in self._mapping._held())
@@ -438,6 +444,10 @@ class SoftDict(MutableMapping[str, Any]):
     def update(self, entries: Any = (), /, **named: object) -> None:
         """Set many keys in one transaction: all of them or none."""
         self._put({**dict(entries), **named})
+
+    def __ior__(self, entries: Any) -> Self:
+        self.update(entries)
+        return self
 
     def load(
         self,

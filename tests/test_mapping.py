@@ -1,0 +1,90 @@
+"""The mapping face: what is asked of a SoftDict and of a plain dict is answered alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from index import Catalog, SoftDict
+
+HELD = {"a": 1, "b": 2, "c": None}
+Mapping = MutableMapping[str, Any]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda d: ("a", 1) in d.items(),
+        lambda d: ("a", 2) in d.items(),
+        lambda d: ("z", 1) in d.items(),
+        lambda d: ["a", 1] in d.items(),
+        lambda d: 5 in d.items(),
+        lambda d: "a" in d.items(),
+        lambda d: ("a", 1, 2) in d.items(),
+        lambda d: d.items().isdisjoint({5}),
+        lambda d: d.items() & {("a", 1), "b"},
+        lambda d: {5} <= d.items(),
+        lambda d: d.items() == {("a", 1), ("b", 2), ("c", None)},
+        lambda d: (2 in d.values(), None in d.values(), 7 in d.values()),
+        lambda d: (5 in d, "a" in d, None in d),
+        lambda d: d.keys() - {"a"} | {"z"},
+        lambda d: (d == HELD, d == {}, d == 5, dict(HELD) == d, d != HELD),
+        lambda d: (d.get("a"), d.get("c", 5), d.get("z"), d.get("z", 5), d.get(5)),
+        lambda d: (d.pop("a"), d.pop("z", 5), d.pop(5, None), dict(d)),
+        lambda d: (d.setdefault("a", 5), d.setdefault("c", 5), d.setdefault("z", 5), dict(d)),
+        lambda d: (d.update([("x", 7)], a=8), d.update(), d.update(b=9, self=3), dict(d)),
+        lambda d: (d.__ior__({"x": 7}) is d, d.__ior__([("a", 8)]) is d, dict(d)),
+        lambda d: {**d} == dict(d.items()) == dict(zip(d.keys(), d.values(), strict=True)),
+    ],
+)
+def test_it_answers_as_a_dict_does(ask: Callable[[Mapping], object]) -> None:
+    assert ask(SoftDict(HELD, encoder="random:1")) == ask(dict(HELD))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda d: d["z"],
+        lambda d: d.pop("z"),
+        lambda d: d.__delitem__("z"),
+        lambda d: (d.clear(), d.popitem()),
+    ],
+)
+def test_it_refuses_with_a_key_error_what_a_dict_does(ask: Callable[[Mapping], object]) -> None:
+    for d in (SoftDict(HELD, encoder="random:1"), dict(HELD)):
+        with pytest.raises(KeyError):
+            ask(d)
+
+
+def test_values_are_looked_through_as_they_were_when_others_delete_meanwhile() -> None:
+    d = SoftDict({"a": 1, "b": 2, "c": 3}, encoder="random:1")
+
+    class Deleting:
+        def __eq__(self, other: object) -> bool:
+            d.pop("b", None)
+            return other == 3
+
+        __hash__ = None  # type: ignore[assignment]
+
+    assert Deleting() in d.values()
+    assert dict(d) == {"a": 1, "c": 3}
+
+
+def test_the_views_of_a_catalog_answer_as_those_of_a_dict(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        one, two = (catalog.create(name, encoder="random:1") for name in ("one", "two"))
+        one["a"] = 1
+
+        assert ("one", one) in catalog.items()
+        assert ("one", two) not in catalog.items()
+        assert ("other", one) not in catalog.items()
+        assert 5 not in catalog.items()
+        assert list(catalog.items()) == [("one", one), ("two", two)]
+        seen = []
+        for dataset in catalog.values():
+            seen.append(dataset.name)
+            catalog.delete(dataset.name)
+        assert (seen, list(catalog)) == (["one", "two"], [])
