@@ -123,8 +123,8 @@ class Answer:
 
 
 def bare(values: dict[str, Value]) -> Value | dict[str, Value]:
-    """Take the one value out of its column; several stay by column."""
-    return next(iter(values.values())) if len(values) == 1 else values
+    """Take the one value out of its column; several stay by column, and of no column it is None."""
+    return next(iter(values.values()), None) if len(values) < 2 else values
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ class Catalog(Mapping[str, SoftDict]):
         tolerance: float | None = None,
         precision: Precision = "full",
     ) -> SoftDict:
-        """Add an empty dataset. Without columns it takes them from its first entries.
+        """Add an empty dataset. Without columns it takes them from its first values.
 
         The settings are those of ``SoftDict.configure``.
 

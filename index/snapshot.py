@@ -326,6 +326,18 @@ class Snapshot:
             for column, array, table in zip(self.columns, block.columns, self.labels, strict=True)
         )
 
+    def with_columns(self, columns: Sequence[Column]) -> Snapshot:
+        """Give a dataset of keys alone columns, in which no entry has a value yet."""
+        tables = [LabelTable() for _ in columns]
+        blocks = []
+        for block in self.blocks:
+            gaps = [None] * len(block)
+            arrays = (
+                pack(column, gaps, table) for column, table in zip(columns, tables, strict=True)
+            )
+            blocks.append(replace(block, columns=tuple(arrays)))
+        return Snapshot(columns, tables, blocks)
+
     def with_blocks(self, blocks: Iterable[Block]) -> Snapshot:
         """Append blocks and merge the small ones at the end."""
         grown = list(self.blocks)

@@ -725,7 +725,7 @@ class SoftDict(MutableMapping[str, Any]):
         """Put rows of distinct keys, all or none; give what changed, and the entries after it.
 
         New keys are encoded while others write. If they did, each row is looked at once more, and
-        what was encoded serves. ``columns`` are those of the first entries of all; ``rows`` are
+        what was encoded serves. ``columns`` are those of the first values of all; ``rows`` are
         for the columns and the attributes that a snapshot has.
         """
         with Embedding(self._moments.store) as embedding:
@@ -779,6 +779,8 @@ class SoftDict(MutableMapping[str, Any]):
             after = snapshot.with_values(changes.updates)
             if after.columns != self.columns:
                 store.set_columns(self.id, after.columns)
+                places = snapshot.places()  # of entries that came when there were no columns
+                store.update_values(self.id, ((snapshot.id(p), snapshot.values(p)) for p in places))
             store.update_values(
                 self.id,
                 ((snapshot.id(place), values) for place, values in changes.updates.items()),
@@ -805,12 +807,12 @@ class SoftDict(MutableMapping[str, Any]):
 
 
 def _ready(snapshot: Snapshot, columns: Callable[[], Sequence[Column]]) -> Snapshot:
-    """Give the snapshot to write to: the first entries of all bring the columns."""
-    if snapshot.columns or len(snapshot):
+    """Give the snapshot to write to: the first values of all bring the columns."""
+    if snapshot.columns:
         return snapshot
     found = columns()
     check_columns(found)
-    return Snapshot.empty(found)
+    return snapshot.with_columns(found)
 
 
 def _tell_written(progress: Report | None, done: int, total: int) -> None:

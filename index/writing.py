@@ -72,7 +72,9 @@ def _there_are(names: Sequence[str]) -> str:
 
 
 def by_column(value: object) -> Mapping[str, object]:
-    """Give a value by column, as the first entry of all brings it: a bare one makes one column."""
+    """Give a value by column, as the first one of all brings it: a bare one makes one column."""
+    if value is None:  # which says nothing of a type
+        return {}
     return value if isinstance(value, Mapping) else {"value": value}
 
 

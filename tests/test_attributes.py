@@ -65,7 +65,7 @@ def test_columns_of_attributes_alone_answer_with_weights_and_no_blend():
     answer = d.search("a", where="tag = y")
 
     assert ([match.key for match in answer.matches], answer.blend) == (["b"], {})
-    assert d["a"] == {}
+    assert d["a"] is None
 
 
 def test_an_attribute_has_no_say_in_the_temperature():

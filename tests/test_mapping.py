@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from index import Catalog, SoftDict
+from index import Catalog, Column, LoadOptions, SoftDict
 
 HELD = {"a": 1, "b": 2, "c": None}
 Mapping = MutableMapping[str, Any]
@@ -88,3 +88,48 @@ def test_the_views_of_a_catalog_answer_as_those_of_a_dict(tmp_path: Path) -> Non
             seen.append(dataset.name)
             catalog.delete(dataset.name)
         assert (seen, list(catalog)) == (["one", "two"], [])
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "column"),
+    [
+        ({"a": None}, 7, Column("value", "number")),
+        ({"a": None, "b": None}, [1.0, 2.0], Column("value", "vector", 2)),
+        ({"a": {}}, "red", Column("value", "text")),
+    ],
+)
+def test_the_first_real_value_says_what_a_column_holds(
+    tmp_path: Path, first: dict[str, Any], later: Any, column: Column
+) -> None:
+    with SoftDict.open(tmp_path, encoder="random:1") as d:
+        for key in first:
+            d[key] = first[key]
+        assert (d.columns, d["a"], d.search("a").value) == ((), None, None)
+        d["z"] = later
+        d["a"] = later
+        d["a2"] = None
+
+    held = tuple(later) if isinstance(later, list) else later
+    with SoftDict.open(tmp_path) as d:
+        assert d.columns == (column,)
+        assert dict(d) == {**dict.fromkeys(first), "z": held, "a": held, "a2": None}
+        assert d.describe().missing == {"value": len(first)}
+
+
+def test_a_table_of_keys_alone_takes_the_columns_of_the_first_values(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        catalog.load("d", b'["a", "b", "c"]', encoder="random:1")
+        d = catalog["d"]
+        assert (list(d), d.columns) == (["a", "b", "c"], ())
+        d.load(b"key,price,aisle\nb,2.5,fresh\nd,4,dairy\n", LoadOptions(format="csv"))
+
+        columns = (Column("price", "number"), Column("aisle", "text"))
+        none = {"price": None, "aisle": None}
+        expected = {"a": none, "b": {"price": 2.5, "aisle": "fresh"}, "c": none}
+        assert (d.columns, dict(d)) == (
+            columns,
+            {**expected, "d": {"price": 4, "aisle": "dairy"}},
+        )
+        with Catalog.open(tmp_path, read_only=True) as reader:
+            assert dict(reader["d"]) == dict(d)
+        assert d.search("a", where="price > 3").keys == 1
