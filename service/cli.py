@@ -10,6 +10,7 @@ import io
 import json
 import logging
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -496,8 +497,25 @@ def _refuse(error: SoftDictError, as_json: bool) -> NoReturn:
         problem = describe(error).model_dump(mode="json", exclude_unset=True)
         click.echo(json.dumps(problem), err=True)
     else:
-        click.echo(f"softdict: {error}", err=True)
+        click.echo(f"softdict: {_typed(error)}", err=True)
     sys.exit(1)
+
+
+def _typed(error: SoftDictError) -> str:
+    """Say a refusal with options as they are typed: on_error=skip is --on-error skip here."""
+    from index.errors import InvalidRequest
+
+    command = click.get_current_context().command
+    flags = {each.name: each.opts[0] for each in command.params if isinstance(each, click.Option)}
+
+    def typed(found: re.Match[str]) -> str:
+        flag = flags.get(found[1])
+        return found[0] if flag is None else f"{flag} " if found[2] else flag
+
+    if isinstance(error, InvalidRequest):
+        named = [(re.sub(r"^(\w+)(\.?)", typed, each.where), each.message) for each in error.faults]
+        return "; ".join(f"{where}: {message}" for where, message in named)
+    return re.sub(r"(?<=\bwith )(\w+)(=)", typed, str(error))
 
 
 def _forget_output() -> None:

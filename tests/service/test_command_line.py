@@ -357,6 +357,34 @@ def test_a_refusal_is_code_1_and_one_line_on_stderr(run: Run, table: str) -> Non
     assert absent.stderr == "softdict: there is no dataset 'nada'; there are: paises\n"
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ("load FILE --name d", "a dataset 'd' exists; delete it, or load with --if-exists replace"),
+        ("load BAD --name e", "--on-error skip"),
+        ("load BAD --name e --format csv --attribute q", "--attribute: there is no column 'q'"),
+        ("load FILE --name e --column q=text", "--column: there is no column 'q'; there are: v"),
+        ("load FILE --name e --key q", "--key: there is no column 'q'; there are: k, v"),
+        ("load FILE --name .e", "--name: write 1 to 100 letters"),
+        ("search a -k 0 --as-of x", "-k: write a whole number of matches, at least 1; --as-of: "),
+        ("compare a --weight b.c=1", "--weight b.c: 'd' has no such key"),
+        ("reencode d --encoder x", "--encoder: there is no encoder 'x'"),
+    ],
+)
+def test_a_refusal_names_options_as_they_are_typed(
+    run: Run, tmp_path: Path, args: str, said: str
+) -> None:
+    (tmp_path / "file.csv").write_text("k,v\na,1\n")
+    (tmp_path / "bad").write_text("k,v\na,1\na,2\n")
+    run("load", str(tmp_path / "file.csv"), "--name", "d")
+
+    places = {"FILE": str(tmp_path / "file.csv"), "BAD": str(tmp_path / "bad")}
+    refused = run(*(places.get(word, word) for word in args.split()))
+
+    assert refused.returncode == 1
+    assert said in refused.stderr.splitlines()[-1]
+
+
 def test_an_empty_name_is_not_the_first_dataset(run: Run, table: str) -> None:
     run("load", table, "--name", "paises")
 
