@@ -73,6 +73,9 @@ class _Parser(HTTPRequestParser):
             super().parse_header(BEYOND_ASCII.sub(_percent, line) + end + headers)
         except ValueError as error:  # of an address such as http://[
             raise ParsingError(str(error)) from None
+        host = self.headers.get("HOST", None if self.version == "1.1" else "")
+        if host is None or ", " in host:  # of two, waitress makes one (RFC 9112 §3.2)
+            raise ParsingError("HTTP/1.1 wants a Host header, and one alone")
         if self.chunked and "CONTENT_LENGTH" in self.headers:
             raise ParsingError("Content-Length and Transfer-Encoding exclude each other")
         if "TRANSFER_ENCODING" in self.headers:  # waitress takes it from HTTP/1.1 alone

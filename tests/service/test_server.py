@@ -140,6 +140,23 @@ def test_a_body_above_the_limit_is_refused_before_it_is_sent(
     assert "268,435,456 bytes, the setting max_upload" in reply.json["detail"]
 
 
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example", 400),
+        (b"HTTP/1.0\r\nHost: 127.0.0.1\r\nhost: 127.0.0.1", 400),
+        (b"HTTP/1.1\r\nConnection: close", 400),
+        (b"HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close", 200),
+        (b"HTTP/1.0\r\nAccept: */*", 200),
+    ],
+)
+def test_there_is_one_host_header(service: Service, head: bytes, status: int) -> None:
+    # "A server MUST respond with a 400 (Bad Request) status code to any HTTP/1.1 request message
+    # that lacks a Host header field and to any request message that contains more than one"
+    # (RFC 9112 §3.2).
+    assert raw(service, b"GET /healthz " + head + b"\r\n\r\n").status == status
+
+
 def test_a_chunked_upload_is_loaded(service: Service) -> None:
     parts = [b"key,value\n", b"uno,1\n", b"dos,2\n"]
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in [*parts, b""])
