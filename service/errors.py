@@ -3,7 +3,7 @@
 SoftDictError
 └── ServiceError
     ├── MalformedRequest      bytes that are not what their content type says
-    ├── UnsupportedContent    a content type that this route does not read
+    ├── UnsupportedContent    a content type or coding that this route does not read
     ├── TooLarge              a body above its limit
     ├── NoDatasets            the store is empty
     ├── UnknownJob            no job of that id
@@ -34,7 +34,7 @@ class MalformedRequest(ServiceError):
 
 
 class UnsupportedContent(ServiceError):
-    """A content type that this route does not read."""
+    """A content type or coding that this route does not read."""
 
     def __init__(self, got: str, known: Sequence[str]) -> None:
         self.got, self.known = got, tuple(known)

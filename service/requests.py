@@ -44,6 +44,8 @@ WORDS = {
     "too_short": "write at least one",
     "string_type": "write text",
 }
+GZIP = ("gzip", "x-gzip")
+PACKED = {*GZIP, "br", "compress", "deflate", "zstd"}  # content codings; some send utf-8 as one
 FILE = "file"  # the field of a form that holds the table
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -126,11 +128,22 @@ def json_body() -> Any:
     """Read a JSON body: of that type, at most ``max_json`` bytes, and strict JSON."""
     if request.mimetype != "application/json":
         raise UnsupportedContent(request.mimetype, ["application/json"])
+    check_coding()
     limit = runtime().settings.max_json
     body = request.stream.read(limit + 1)
     if len(body) > limit:
         raise TooLarge(limit, "the setting max_json")
     return strict_json.loads(body)
+
+
+def check_coding(*read: str) -> None:
+    """Refuse a body that is packed (RFC 9110 §8.4), but for the codings that are read there."""
+    codings = {
+        each.strip().lower() for each in request.headers.get("Content-Encoding", "").split(",")
+    }
+    if packed := sorted(codings & PACKED - {*read}):
+        plain = "it as it is, or packed with gzip" if read else "it as it is"
+        raise UnsupportedContent(f"a body packed with {', '.join(packed)}", [plain])
 
 
 def shaped(result: Any) -> Response:
@@ -173,6 +186,7 @@ def _query_fields(found: list[Fault]) -> dict[str, str]:
 
 def _form_fields() -> Iterator[tuple[str, list[str]]]:
     if request.mimetype == "multipart/form-data" and request.content_length:
+        check_coding()
         try:
             fields = request.form.lists()
             yield from ((name, texts) for name, texts in fields if name != FILE)  # see uploads

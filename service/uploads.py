@@ -27,7 +27,7 @@ from index.loading.sources import GZIP_MAGIC
 from . import strict_json
 from .errors import TooLarge, UnsupportedContent
 from .incoming import DatasetBody, LoadQuery
-from .requests import FILE, json_body, validated
+from .requests import FILE, GZIP, check_coding, json_body, validated
 from .runtime import Runtime
 from .work import Job
 
@@ -102,6 +102,7 @@ def received(query: LoadQuery, limit: int) -> Order:
         source, filename, format_ = part.stream, part.filename or None, None
         charset = _charset(part.mimetype, part.mimetype_params)
     else:
+        check_coding(*GZIP)
         source, filename, format_ = request.stream, None, FORMATS[kind]
         charset = _charset(kind, request.mimetype_params)
     table, size = _unpacked(*_spooled(source, limit), limit)

@@ -622,6 +622,22 @@ def test_a_gzipped_file_is_unpacked(make: Make) -> None:
     assert (reply.status_code, reply.get_json()["loaded"]) == (201, 2)
 
 
+def test_a_table_may_be_packed_with_gzip_and_nothing_else(make: Make) -> None:
+    client = make()
+    query, kind = "/datasets?if_exists=replace&name=p", "text/csv"
+    packed, coded = gzip.compress(CSV), {"Content-Encoding": "gzip"}
+    whole = form(CSV, "p.csv", name="p")
+
+    assert client.post(query, data=packed, content_type=kind, headers=coded).status_code == 201
+    for refused in (
+        client.post(query, data=CSV, content_type=kind, headers={"Content-Encoding": "br"}),
+        client.post("/datasets", **whole, headers=coded),
+        client.post("/datasets", json={"name": "p", "entries": {"a": 1}}, headers=coded),
+    ):
+        assert refused.status_code == 415
+        assert "packed with" in refused.get_json()["detail"]
+
+
 def test_the_limit_is_on_what_a_gzipped_file_unpacks_to(make: Make) -> None:
     client = make(max_upload=10_000)
     bomb = gzip.compress(b"key,v\n" + b"0" * 10_000)

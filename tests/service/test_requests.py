@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from contextlib import suppress
 from typing import Any
@@ -305,6 +306,23 @@ def test_a_body_of_another_type_is_refused(client: CheckedClient, kind: str) -> 
     reply = client.post("/compare", data=json.dumps({"q": "a"}), content_type=kind)
 
     assert (reply.status_code, reply.get_json()["type"]) == (415, "/problems/unsupported-content")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "X-GZIP", "identity, br"])
+def test_a_packed_json_body_is_refused_in_words(client: CheckedClient, coding: str) -> None:
+    packed = gzip.compress(b'{"q": "a"}')
+    headers = {"Content-Encoding": coding}
+    reply = client.post("/compare", data=packed, content_type="application/json", headers=headers)
+
+    name = coding.lower().removeprefix("identity, ")
+    assert (reply.status_code, reply.get_json()["type"]) == (415, "/problems/unsupported-content")
+    assert reply.get_json()["detail"] == f"cannot read a body packed with {name}; send it as it is"
+
+
+def test_a_coding_that_packs_nothing_is_let_pass(client: CheckedClient) -> None:
+    for coding in ("identity", "utf-8"):  # as some send the charset
+        reply = client.post("/compare", json={"q": "a"}, headers={"Content-Encoding": coding})
+        assert reply.status_code == 200
 
 
 def test_a_route_that_is_not_there_is_answered_with_the_nearest(client: CheckedClient) -> None:
