@@ -594,6 +594,8 @@ class SoftDict(MutableMapping[str, Any]):
     ) -> Comparison:
         """Put a query to an exact dict, to attention, and to weights chosen by hand.
 
+        ``as_of`` and ``where`` leave the weights by hand alone.
+
         Raises
         ------
         InvalidRequest

@@ -1019,14 +1019,34 @@ def test_another_unit_than_the_columns_is_no_number_of_it() -> None:
         read_table(b"key,v\na,5 %\n", expected=[Column("v", "number")])
 
 
-def test_texts_of_json_have_a_unit_where_they_are_said_to_be_numbers() -> None:
-    content = '[{"key": "a", "v": "$12.50"}, {"key": "b", "v": "$1,230"}, {"key": "c", "v": 7}]'
+@pytest.mark.parametrize(
+    ("cells", "kind", "unit", "values"),
+    [
+        (["$12.50", "$1,230", 7], "number", "$", [12.5, 1230, 7]),
+        (["12,50 €", "1.230 €", 7.5], "number", "€", [12.5, 1230, 7.5]),
+        (["1.230 €", "2.500 €"], "number", "€", [1230, 2500]),  # no price has three decimals
+        (["$1,230", "$2,500"], "number", "$", [1230, 2500]),
+        (["10 %", None], "number", "%", [10, None]),
+        (["12.50", "7"], "text", None, ["12.50", "7"]),  # JSON has numbers for these
+        (["5 €", "7"], "text", None, ["5 €", "7"]),
+        (["5 €", "5 $"], "text", None, ["5 €", "5 $"]),
+        (["5 €", "cheap"], "text", None, ["5 €", "cheap"]),
+        (["007 €", "5 €"], "text", None, ["007 €", "5 €"]),
+    ],
+)
+def test_texts_of_json_are_numbers_where_they_have_a_unit(
+    cells: list[object], kind: str, unit: str | None, values: list[object]
+) -> None:
+    content = json.dumps({str(number): cell for number, cell in enumerate(cells)})
 
-    assert columns(content) == {"v": "text"}
-    assert load(content, columns={"v": "number"}) == [("a", (12.5,)), ("b", (1230,)), ("c", (7,))]
-    assert units(content, columns={"v": "number"}) == {"v": "$"}
-    euros = '[{"key": "a", "v": "12,50 €"}, {"key": "b", "v": "1.230 €"}, {"key": "c", "v": 7.5}]'
-    assert load(euros, columns={"v": "number"}) == [("a", (12.5,)), ("b", (1230,)), ("c", (7.5,))]
+    assert (columns(content), units(content)) == ({"value": kind}, {"value": unit})
+    assert [row[1] for row in load(content)] == [(value,) for value in values]
+
+
+def test_a_text_given_to_a_dictionary_is_never_a_number() -> None:
+    d = SoftDict({"a": "5 €"}, encoder="random:1")
+
+    assert (d.columns, d["a"]) == ((Column("value", "text"),), "5 €")
 
 
 def test_a_row_with_a_price_is_no_header() -> None:

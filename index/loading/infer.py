@@ -12,11 +12,12 @@ The rules, in order; "enough" is all of the cells that hold something, or 95 % o
 
 Text files write numbers in one of two styles, and "1.234" fits both. A column whose other cells
 fit only one is read so; next the file's other columns decide; then 1.234 has a fraction, and 1,234
-is a thousand in a file separated by commas and text in any other. In any other, 1.234 € fits one
-style: no price has three decimals.
+is a thousand in a file separated by commas and text in any other. In any other, 1.234 € and 1,234 €
+fit one style each: no price has three decimals.
 
 Where half of a column's numbers have a unit (12 €, 10 %), it is the column's: the others are read
-as being in it, and what has another unit is no number.
+as being in it, and what has another unit is no number. Of the texts of JSON and Parquet, those with
+a unit are read as in text files: for the others, either has numbers.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ from numbers import Integral, Real
 
 from index.answers import Column, ColumnType
 from index.loading.cast import MISSING_MARKS, is_boolean, is_numbers, parse_vector
-from index.loading.numerals import EITHER, Numeral, Style, read_numeral
+from index.loading.numerals import EITHER, Style, read_numeral
 from index.values import is_inexact
 
 ENOUGH_SHARE, ENOUGH_CELLS = 0.95, 20
 MOST_CATEGORIES, LONGEST_CATEGORY = 1_000, 100
+_FITTING = (*EITHER, "plain")  # kinds of numbers in either style: plain are those of JSON
 
 
 class Profile:
@@ -42,12 +44,11 @@ class Profile:
         self.kinds: Counter[str] = Counter()
         self.widths: Counter[int] = Counter()
         self.units: Counter[tuple[str, str]] = Counter()  # with the kind of the numeral
-        self.quoted: Profile | None = None  # of texts that may be meant as numbers, as in JSON
         self.listed = 0  # vectors that came as lists, not spelled in text
         self._distinct: set[str] | None = set()
 
-    def add(self, cell: object, textual: bool) -> None:
-        kind = self.spelling(cell) if textual else self._kind(cell)
+    def add(self, cell: object, textual: bool, quoted: bool) -> None:
+        kind = self.spelling(cell, textual, quoted) if isinstance(cell, str) else self._kind(cell)
         self.kinds[kind] += 1
         if self._distinct is not None and kind not in ("missing", "mark", "vector", "other"):
             try:
@@ -59,15 +60,18 @@ class Profile:
             if len(self._distinct) > MOST_CATEGORIES or len(label) > LONGEST_CATEGORY:
                 self._distinct = None
 
-    def spelling(self, cell: object) -> str:
-        """Say what a cell of a text file is, and count its width or unit."""
-        if not isinstance(cell, str):
-            return self._kind(cell)
+    def spelling(self, cell: str, textual: bool = True, quoted: bool = False) -> str:
+        """Say what a text is, and count its width or unit."""
         spelled = cell.strip()
+        numeral = read_numeral(spelled) if textual or quoted else None
+        if numeral and (textual or numeral.unit):
+            if numeral.unit:
+                self.units[numeral.unit, numeral.kind] += 1
+            return numeral.kind
+        if not textual:
+            return "label"
         if not spelled:
             return "missing"
-        if numeral := read_numeral(spelled):
-            return self._numeral(numeral)
         if spelled.casefold() in MISSING_MARKS:
             return "mark"
         if vector := parse_vector(spelled):
@@ -75,20 +79,9 @@ class Profile:
             return "vector"
         return "label"
 
-    def _numeral(self, numeral: Numeral) -> str:
-        if numeral.unit:
-            self.units[numeral.unit, numeral.kind] += 1
-        return numeral.kind
-
     def _kind(self, cell: object) -> str:
         if cell is None:
             return "missing"
-        if isinstance(cell, str):
-            numeral = read_numeral(cell.strip())
-            if numeral and numeral.unit:
-                self.quoted = self.quoted or Profile()
-                self.quoted.kinds[self.quoted._numeral(numeral)] += 1
-            return "label"
         if is_boolean(cell):
             return "boolean"
         if is_inexact(cell):
@@ -96,7 +89,7 @@ class Profile:
         if isinstance(cell, Integral):
             return "int"
         if isinstance(cell, (Real, Decimal)):  # NaN too: a bad number, not a label
-            return "point"
+            return "plain"
         items = cell.tolist() if hasattr(cell, "tolist") else cell
         if is_numbers(items):
             self.widths[len(items)] += 1
@@ -111,13 +104,14 @@ class Profile:
 
     def evidence(self, delimiter: str | None) -> Style | None:
         """The style that most cells which fit only one of them are written in."""
-        if self.quoted:
-            return self.quoted.evidence(delimiter)
         point, comma = self.kinds["point"], self.kinds["comma"]
         if point != comma:
             return "point" if point > comma else "comma"
-        priced = any(kind == "dot_either" and unit not in "%‰" for unit, kind in self.units)
-        return "comma" if priced and not self.kinds["comma_either"] and delimiter != "," else None
+        either = [kind for kind in ("dot_either", "comma_either") if self.kinds[kind]]
+        priced = any(kind in either and unit not in "%‰" for unit, kind in self.units)
+        if delimiter == "," or not priced or len(either) > 1:
+            return None
+        return "comma" if either == ["dot_either"] else "point"
 
     def style(self, file_style: Style | None, delimiter: str | None) -> tuple[Style, bool]:
         """The style to read the column's numbers in, and whether it is sure enough to infer."""
@@ -130,18 +124,17 @@ class Profile:
 
     def unit(self) -> str | None:
         """The unit that half of the numbers have, at least."""
-        quoted = self.quoted.units if self.quoted else Counter()
         units: Counter[str] = Counter()
-        for (spelled, _), cells in (self.units + quoted).items():
+        for (spelled, _), cells in self.units.items():
             units[spelled] += cells
         if not units:
             return None
         ((unit, count),) = units.most_common(1)
-        numbers = sum(self.kinds[kind] for kind in (*EITHER, "point", "comma")) + quoted.total()
+        numbers = sum(self.kinds[kind] for kind in (*_FITTING, "point", "comma"))
         return unit if 2 * count >= numbers else None
 
     def numbers(self, style: Style) -> int:
-        kinds, own = (*EITHER, style), self.unit()
+        kinds, own = (*_FITTING, style), self.unit()
         others = (n for (unit, kind), n in self.units.items() if unit != own and kind in kinds)
         return sum(self.kinds[kind] for kind in kinds) - sum(others)
 
@@ -168,16 +161,18 @@ class Profile:
 class Inference:
     """Profiles of all columns, in the order in which they appear."""
 
-    def __init__(self, *, textual: bool, delimiter: str | None = None) -> None:
+    def __init__(
+        self, *, textual: bool, quoted: bool = False, delimiter: str | None = None
+    ) -> None:
         self.profiles: dict[str, Profile] = {}
-        self._textual, self._delimiter = textual, delimiter
+        self._textual, self._quoted, self._delimiter = textual, quoted, delimiter
 
     def add(self, record: Mapping[str, object]) -> None:
         for name, cell in record.items():
             profile = self.profiles.get(name)
             if profile is None:
                 profile = self.profiles[name] = Profile()
-            profile.add(cell, self._textual)
+            profile.add(cell, self._textual, self._quoted)
 
     def file_style(self) -> Style | None:
         """The one style that the columns of numbers show, None where they disagree."""

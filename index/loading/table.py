@@ -79,7 +79,7 @@ class Table:
 
     def _inspect(self, ticker: _Ticker) -> Inference:
         reader, most = self._reader, self._options.max_rows
-        inference = Inference(textual=reader.textual, delimiter=reader.delimiter)
+        inference = Inference(textual=reader.textual, quoted=True, delimiter=reader.delimiter)
         for row in reader:
             self.rows += 1
             if most is not None and self.rows > most:

@@ -5,10 +5,9 @@ Lines everything, with types inferred anew; from CSV everything but the differen
 text and a missing one, and blanks around keys and names. Where labels must keep their type (a text
 "007", a category that hardly repeats), load with ``columns`` saying so; which columns are
 attributes only Parquet says, so load the others with ``attributes``; a unit stands beside each
-number of CSV, and is lost in JSON Lines, where a number with a unit would be a text; where a column
-of values is named as keys are (``key``, ``name``), say with ``key`` which one holds them; and where
-one of CSV has a number for a name, or ; | or a tab in it, that there is a ``header``, and which
-``delimiter``.
+number of CSV and JSON Lines; where a column of values is named as keys are (``key``, ``name``), say
+with ``key`` which one holds them; and where one of CSV has a number for a name, or ; | or a tab in
+it, that there is a ``header``, and which ``delimiter``.
 """
 
 from __future__ import annotations
@@ -71,12 +70,14 @@ def _unit(column: Column) -> str | None:
     return column.unit if unit_apart(f"1 {column.unit}") == ("1", column.unit) else None
 
 
-def _spelled(value: Value, unit: str | None) -> object:
+def _with_unit(value: Value, unit: str | None) -> Value:
+    return f"{value!r} {unit}" if unit and value is not None else value
+
+
+def _spelled(value: Value, unit: str | None) -> Value:
     if isinstance(value, tuple):
         return json.dumps(value, allow_nan=False)
-    if unit and value is not None:
-        return f"{value!r} {unit}"
-    return value  # the csv module writes None as an empty cell and floats by repr
+    return _with_unit(value, unit)  # the csv module writes None as no cell and floats by repr
 
 
 def _taken(buffer: io.StringIO) -> bytes:
@@ -89,11 +90,12 @@ def _taken(buffer: io.StringIO) -> bytes:
 def _json_lines(
     key_column: str, columns: Sequence[Column], rows: Iterable[Entry]
 ) -> Iterator[bytes]:
+    units = {column.name: _unit(column) for column in columns}
     for block in _blocks(rows, BLOCK):
         lines = []
         for entry in block:
             cells: dict[str, Value] = {key_column: entry.key}
-            cells |= {column.name: entry.values.get(column.name) for column in columns}
+            cells |= {n: _with_unit(entry.values.get(n), unit) for n, unit in units.items()}
             lines.append(json.dumps(cells, ensure_ascii=False, allow_nan=False) + "\n")
         yield "".join(lines).encode("utf-8")
 
