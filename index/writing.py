@@ -17,6 +17,7 @@ from index.embedding import Embedding
 from index.encoders import EncoderWorker
 from index.errors import Fault, InvalidRequest
 from index.loading import Table, cast_value, in_another_unit
+from index.loading.options import LEAVE_OUT
 from index.pace import Pace, Report
 from index.snapshot import BLOCK, Block, Place, Snapshot
 from index.vectors import VectorBlock
@@ -27,6 +28,9 @@ Row = tuple[str, tuple[Value, ...]]
 def table_rows(table: Table, snapshot: Snapshot) -> Iterator[Row]:
     """Go through a table's rows, with its values in the columns that the snapshot has."""
     held = {column.name: column for column in snapshot.columns}
+    said = f"the dataset has no such column; {_there_are(list(held))}; {LEAVE_OUT}"
+    if others := [column.name for column in table.columns if column.name not in held]:
+        raise InvalidRequest(*(Fault(f"columns.{name}", said) for name in others))
     for column in table.columns:  # the table may have been read before there were these columns
         known = held.get(column.name)
         if known and column.unit and column.unit != known.unit:

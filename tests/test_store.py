@@ -771,6 +771,21 @@ def test_a_dry_run_of_an_append_has_the_faults_that_the_append_would_have(tmp_pa
         assert faults[0] == faults[1] and dict(catalog["t"]) == {"a": 1}
 
 
+def test_a_file_with_columns_that_the_dataset_has_not_says_what_to_do_with_them(tmp_path):
+    rows = b"key,v,w,u\nb,2,3,4\n"
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("t", columns=[Column("v", "number")], encoder="random")["a"] = 1
+        with pytest.raises(InvalidRequest) as refused:
+            catalog.load("t", rows, OPTIONS, if_exists="append")
+        skipped = LoadOptions(format="csv", columns={"w": "skip", "u": "skip"})
+        catalog.load("t", rows, skipped, if_exists="append")
+
+        said = "the dataset has no such column; there are: v; leave it out with the type 'skip'"
+        faults = [(fault.where, fault.message) for fault in refused.value.faults]
+        assert faults == [("columns.w", said), ("columns.u", said)]
+        assert dict(catalog["t"]) == {"a": 1, "b": 2}
+
+
 @pytest.mark.parametrize(
     "name", ["", "a/b", "../x", ".hidden", "x" * 101, "a b", "a\u0301", "\u0301a", 3, None]
 )
