@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -30,6 +31,8 @@ from index.wording import shown
 DEEPEST = 32  # conditions inside one another
 MOST = 256  # comparisons in one condition
 MOST_VALUES = 10_000  # values after ``in``, in all
+# A number as it is written in many countries, and one in groups of three digits: 8,5 and 1.234,50.
+MARKED = re.compile(r"(?<![\w.,])[+-]?[0-9]+(?:[.,][0-9]{3})*[.,][0-9]+(?![\w.,])")
 _REFUSED = Missing("")  # stands for what has a fault, until all faults are raised
 
 
@@ -130,7 +133,8 @@ class Builder:
             value = "true" if value else "false"
         if isinstance(value, str):
             if column is not None and column.type == "number":
-                self.refuse(at, f"{column.name!r} holds numbers, and {shown(value)} is none")
+                message = f"{column.name!r} holds numbers, and {shown(value)} is none"
+                self.refuse(at, message + pointed(value))
                 return None
             return plain_text(value)
         if not isinstance(value, Real | Decimal):
@@ -159,6 +163,16 @@ def read_integer(digits: str) -> float:
     By way of a decimal, for int() refuses 4,300 digits, though most of them be zeros.
     """
     return int(Decimal(digits)) if math.isfinite(float(digits)) else math.inf
+
+
+def pointed(number: str) -> str:
+    """Say how to write a number whose decimals follow a comma, or whose thousands are marked."""
+    if not MARKED.fullmatch(number) or ("," not in number and number.count(".") == 1):
+        return ""
+    *groups, last = re.split("[.,]", number)
+    mark = number[-len(last) - 1]
+    written = "".join(groups) + ("" if number.count(mark) > 1 else ".") + last
+    return f"; write {written}, with a point before the decimals and no other mark"
 
 
 def _bounded(where: Where) -> Where:

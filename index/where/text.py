@@ -11,7 +11,7 @@ from lark.exceptions import VisitError
 from lark.visitors import Transformer_NonRecursive
 
 from index.errors import InvalidRequest
-from index.where.building import Builder, Spot, read_integer
+from index.where.building import MARKED, Builder, Spot, pointed, read_integer
 from index.where.conditions import Operator, Where
 from index.wording import shown
 
@@ -79,7 +79,8 @@ def read_text(given: str, builder: Builder) -> Where:
     try:
         tree = _parser().parse(given)
     except UnexpectedInput as error:
-        raise InvalidRequest(_spot(error, given).fault(_words(error, given))) from None
+        place = _place(error, given)
+        raise InvalidRequest(Spot(character=1 + place).fault(_words(error, given, place))) from None
     try:
         return cast(Where, _Reader(builder).transform(tree))
     except VisitError as error:  # how lark wraps what a rule raises
@@ -166,27 +167,33 @@ def _at(token: Token) -> Spot:
 # --- what is wrong ----------------------------------------------------------------------------
 
 
-def _spot(error: UnexpectedInput, given: str) -> Spot:
+def _place(error: UnexpectedInput, given: str) -> int:
     ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
-    return Spot(character=1 + (len(given.rstrip()) if ended else error.pos_in_stream or 0))
+    return len(given.rstrip()) if ended else error.pos_in_stream or 0
 
 
-def _words(error: UnexpectedInput, given: str) -> str:
+def _words(error: UnexpectedInput, given: str, place: int) -> str:
     if isinstance(error, UnexpectedCharacters):
         if error.char in "\"'[":
             closing = "bracket" if error.char == "[" else "quote"
             return f"the {closing} that opens here is never closed"
-        return f"{shown(error.char)} is not expected here{_expected(error.allowed or ())}"
+        expected = _expected(error.allowed or (), given, place)
+        return f"{shown(error.char)} is not expected here{expected}"
     token = cast(UnexpectedToken, error).token
-    expected = _expected(cast(UnexpectedToken, error).accepts or ())
+    expected = _expected(cast(UnexpectedToken, error).accepts or (), given, place)
     if token.type == "$END":
         return f"the condition ends too early{expected}"
     return f"{shown(str(token))} is not expected here{expected}"
 
 
-def _expected(terminals: Collection[str]) -> str:
+def _expected(terminals: Collection[str], given: str, place: int) -> str:
     """Say what might have stood there."""
     found = set(terminals)
+    for number in MARKED.finditer(given):
+        amiss = number.start() < place < number.end()
+        amiss |= number.start() == place and "NUMBER" in found  # that is, not for where it stands
+        if amiss and (written := pointed(number[0])):
+            return written
     for word, needed in BEGIN.items():  # the tables of LALR list more than can follow these
         if needed <= found:
             return f"; write {word}"
