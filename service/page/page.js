@@ -99,6 +99,7 @@ let tolerances = {}; // likewise, in use where the question says none
 let offered = []; // the example questions of the dataset
 let saying = () => []; // makes what the line of status says, in the language of now
 let telling = () => []; // likewise, what is said of a load
+let recorded = null; // the question in the address, once one was asked
 let asking = null; // the AbortController of the question under way
 let listed = SHOWN; // keys of that question, at most
 let most = 100; // that are listed when more are asked for
@@ -228,7 +229,6 @@ async function ask() {
   $("result").classList.add("waiting");
   for (const name of CHECKED) $(name).removeAttribute("aria-invalid");
   try {
-    if (listed > SHOWN) question.k = listed; // left out, it is at most what the service allows
     const found = await whenReady(`/compare?${new URLSearchParams(question)}`, { signal: mine.signal });
     last = { ...found, question };
     say();
@@ -236,7 +236,7 @@ async function ask() {
   } catch (error) {
     if (error.name === "AbortError") return;
     if (error.fields?.includes("k")) {
-      most = listed -= SHOWN; // the service allows no more
+      most = listed = Math.max(SHOWN, listed - SHOWN); // the service allows no more
       return ask();
     }
     for (const name of CHECKED) if (error.fields?.includes(name)) $(name).setAttribute("aria-invalid", "true");
@@ -251,11 +251,12 @@ async function ask() {
 
 // Another question is a step that "back" undoes; another temperature or language of the same one is not.
 function record(question) {
-  const before = new URLSearchParams(location.search);
-  const another = ["q", "dataset", "where"].some((name) => (before.get(name) ?? "") !== (question[name] ?? ""));
+  const another = recorded && ["q", "dataset", "where"].some((name) => recorded[name] !== question[name]);
   if (another) listed = SHOWN;
+  if (listed > SHOWN) question.k = listed; // left out, it is at most what the service allows
+  recorded = question;
   const shown = address.has("lang") ? { ...question, lang: language } : question;
-  history[another && before.has("q") ? "pushState" : "replaceState"](null, "", `/?${new URLSearchParams(shown)}`);
+  history[another ? "pushState" : "replaceState"](null, "", `/?${new URLSearchParams(shown)}`);
 }
 
 function forget() {
@@ -646,7 +647,8 @@ function translate() {
 
 async function start() {
   const here = address;
-  listed = SHOWN;
+  recorded = null;
+  listed = Math.min(most, Math.max(SHOWN, Math.floor(here.get("k")) || SHOWN));
   for (const name of ["q", "where", "tolerance"]) $(name).value = here.get(name) ?? ""; // and may be typed over from now on
   const tau = Number(here.get("temperature"));
   $("auto").checked = !(tau > 0);

@@ -205,6 +205,9 @@ def test_more_keys_are_listed_when_asked_for(browser: Chrome) -> None:
     assert dict(list(weights(browser).items())[:10]) == pytest.approx(ten)
     assert "keys: 919" in text(browser, "#matches .rest")
     assert "k=30" in str(browser.find_element(By.ID, "steps").get_attribute("href"))
+    browser.refresh()
+    until(browser, lambda: len(weights(browser)) == 30)
+    more = browser.find_element(By.ID, "more")
     browser.find_element(By.ID, "auto").click()  # the same question at another temperature
     until(browser, lambda: "temperature=" in browser.current_url)
     assert len(weights(browser)) == 30
@@ -215,7 +218,17 @@ def test_more_keys_are_listed_when_asked_for(browser: Chrome) -> None:
     assert len(ask(browser, "wet sand")) == 10
     browser.back()
     until(browser, lambda: "tropical" in text(browser, "#reason"))
-    assert len(weights(browser)) == 10
+    assert len(weights(browser)) == 100, "as many as that question had"
+
+
+def test_a_shared_address_is_no_step_to_go_back_through(browser: Chrome, bundled: Service) -> None:
+    browser.get("about:blank")
+    browser.get(bundled.origin + "/?q=pa%C3%ADs")
+    until(browser, lambda: weights(browser))
+    browser.back()
+
+    until(browser, lambda: browser.current_url == "about:blank")
+    browser.get(bundled.origin)
 
 
 def test_a_service_that_allows_few_matches_is_not_asked_for_more(
@@ -236,6 +249,11 @@ def test_more_keys_than_the_service_allows_leave_those_that_are_listed(
 ) -> None:
     with Service(tmp_path, SOFTDICT_MAX_K="25") as service:
         service.until("/readyz")
+        for k in ("0", "x", "-20", ""):
+            started_browser.get(f"{service.origin}/?lang=en&dataset=colores&q=sea&k={k}")
+            until(started_browser, lambda: len(weights(started_browser)) == 10)
+        started_browser.get(service.origin + "/?lang=en&dataset=colores&q=sea&k=1e9")
+        until(started_browser, lambda: len(weights(started_browser)) == 20)
         started_browser.get(service.origin + "/?lang=en&dataset=colores&q=sea")
         until(started_browser, lambda: len(weights(started_browser)) == 10)
         more = started_browser.find_element(By.ID, "more")
