@@ -107,6 +107,7 @@ let weighing = null; // that of the weights by hand
 let weighed = ""; // the keys that are weighed by hand
 let manual = {}; // what their weights give
 let job = null; // the id of the load under way
+const kept = (() => { try { return localStorage; } catch { return {}; } })(); // it too, for who leaves and comes back
 let suggested = ""; // the name of the file that was chosen, for a dataset
 
 const t = (name, ...parts) => parts.reduce((text, part, i) => text.replace(`{${i}}`, () => part), TEXTS[language][name]);
@@ -549,18 +550,16 @@ function tell(make, { bad = false, live = "polite" } = {}) {
   write($("loading"), make);
 }
 
-async function load(event) {
-  event.preventDefault();
-  tell(() => [t("sending")]);
+// See a load to its end; `send` gives its outcome, or its job.
+async function load(send) {
   $("progress").hidden = false;
   $("progress").removeAttribute("value");
   const buttons = [$("upload").querySelector("button[type=submit]"), $("delete")];
   for (const button of buttons) button.disabled = true;
   try {
-    const table = new FormData($("upload"));
-    for (const name of ["key", "attributes"]) if (!table.get(name).trim()) table.delete(name);
-    let outcome = await call("/datasets", { method: "POST", body: table });
+    let outcome = await send();
     if ("state" in outcome) outcome = await finished(outcome);
+    await began;
     tell(() => [t("loaded", number(outcome.loaded, 9), outcome.key_column, outcome.columns.map(drawColumn).join(", ") || "–")]);
     $("replace").checked = false;
     await listDatasets(outcome.dataset);
@@ -570,6 +569,13 @@ async function load(event) {
   }
   for (const button of buttons) button.disabled = false;
   $("progress").hidden = true;
+}
+
+function sendTable() {
+  tell(() => [t("sending")]);
+  const table = new FormData($("upload"));
+  for (const name of ["key", "attributes"]) if (!table.get(name).trim()) table.delete(name);
+  return call("/datasets", { method: "POST", body: table });
 }
 
 async function deleteDataset() {
@@ -588,7 +594,7 @@ async function deleteDataset() {
 }
 
 async function finished(state) {
-  job = state.id;
+  job = kept.job = state.id;
   $("cancel-line").hidden = false;
   try {
     while (state.finished === null) {
@@ -604,6 +610,7 @@ async function finished(state) {
   } finally {
     $("cancel-line").hidden = true;
     job = null;
+    if (kept.job === state.id) delete kept.job; // another page may see to another
   }
   if (state.state === "cancelled") throw new Error("cancelled");
   if (state.problem) throw new Problem(state.problem);
@@ -703,7 +710,10 @@ $("language").addEventListener("click", () => {
   translate();
 });
 $("file").addEventListener("change", nameFromFile);
-$("upload").addEventListener("submit", load);
+$("upload").addEventListener("submit", (event) => {
+  event.preventDefault();
+  load(sendTable);
+});
 $("delete").addEventListener("click", deleteDataset);
 $("cancel").addEventListener("click", () => { if (job) call(`/jobs/${job}`, { method: "DELETE" }).catch((error) => tell(explain(error), { bad: true })); });
 addEventListener("popstate", () => {
@@ -720,4 +730,8 @@ document.addEventListener("keydown", (event) => {
 });
 
 translate();
-start();
+const began = start();
+if (kept.job) {
+  $("upload").parentElement.open = true;
+  load(() => ({ id: kept.job, state: "queued", finished: null }));
+}

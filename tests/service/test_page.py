@@ -438,6 +438,54 @@ def test_a_long_load_shows_its_progress_and_can_be_cancelled(
     assert bundled.get("/datasets/long").status == 404
 
 
+def test_a_load_is_shown_again_to_who_left_the_page(
+    started_browser: Chrome, tmp_path: Path
+) -> None:
+    browser = started_browser
+    table = tmp_path / "long.csv"
+    table.write_text("key,value\n" + "".join(f"row number {i},{i}\n" for i in range(40_000)))
+    brief = tmp_path / "brief.csv"
+    brief.write_text("key,value\na,1\n")
+    with Service(tmp_path / "store", SOFTDICT_AT_ONCE="0") as service:
+        service.until("/readyz")
+        browser.get(service.origin + "/?lang=en")
+        until(browser, lambda: weights(browser))
+        chosen(browser, table).click()
+        until(browser, lambda: "Encoding" in text(browser, "#loading"))
+        browser.get(service.origin + "/?lang=es&q=perro")
+        until(browser, lambda: "Codificando" in text(browser, "#loading"))
+        assert not browser.find_element(By.CSS_SELECTOR, "#upload .main").is_enabled()
+        until(browser, lambda: text(browser, "#exact") == "5")  # questions are answered meanwhile
+        browser.find_element(By.ID, "cancel").click()
+        until(browser, lambda: text(browser, "#loading").startswith("Cancelado"))
+        browser.refresh()
+        until(browser, lambda: weights(browser))
+        chosen(browser, brief)
+        assert text(browser, "#loading") == "", "an end that was seen is not said twice"
+
+        browser.execute_script(LEAVING)
+        browser.find_element(By.CSS_SELECTOR, "#upload .main").click()
+        until(browser, lambda: browser.current_url == "about:blank")
+        while service.get("/jobs").json["jobs"][0]["finished"] is None:
+            pass
+        browser.get(service.origin + "/?lang=en&q=perro")
+        until(browser, lambda: "Entries loaded: 1." in text(browser, "#loading"))
+        until(browser, lambda: list(weights(browser)) == ["a"])
+
+
+# A page that is left as soon as the service has taken in a table.
+LEAVING = """
+const answered = window.fetch;
+window.fetch = async (path, options) => {
+  if (path.startsWith("/jobs/")) {
+    location.href = "about:blank";
+    await new Promise(() => {});
+  }
+  return answered(path, options);
+};
+"""
+
+
 def test_what_is_refused_is_said(browser: Chrome) -> None:
     ask(browser, "país")
     browser.find_element(By.ID, "q").clear()
