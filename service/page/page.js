@@ -30,7 +30,8 @@ const TEXTS = {
     number: "numbers", vector: "vectors", category: "labels", text: "texts", filter: "to filter by",
     formats: "CSV, TSV, JSON, JSON Lines or Parquet: one column of keys, the others values. It stays on this machine.",
     formula: "weights = softmax(q Kᵀ / τ), answer = weights · V. Everything is computed on this machine.",
-    starting: "Starting: the encoder is being opened…", empty: "There are no datasets yet: load a table of your own.",
+    problems: { "not-ready": "Starting: the encoder is being opened…" },
+    empty: "There are no datasets yet: load a table of your own.",
     absent: "There is no dataset “{0}”: choose another.",
     unreachable: "The service does not answer.", sending: "Sending…", queued: "Waiting its turn…",
     reading: "Reading", encoding: "Encoding", writing: "Writing", left: "{0} left", loaded: "Entries loaded: {0}. Column of keys: {1}. Others: {2}.",
@@ -67,7 +68,28 @@ const TEXTS = {
     number: "números", vector: "vectores", category: "etiquetas", text: "textos", filter: "para filtrar",
     formats: "CSV, TSV, JSON, JSON Lines o Parquet: una columna de claves y las demás de valores. No sale de esta máquina.",
     formula: "pesos = softmax(q Kᵀ / τ), respuesta = pesos · V. Todo se calcula en esta máquina.",
-    starting: "Arrancando: se está abriendo el encoder…", empty: "Aún no hay datos: carga una tabla tuya.",
+    problems: {
+      "invalid-request": "Hay algo que corregir en lo que has escrito.",
+      "unreadable-source": "Este fichero no se puede leer como una tabla.",
+      "bad-rows": "Algunas filas no se pueden cargar.",
+      "not-enough-memory": "La carga no cabría en la memoria.",
+      "encoder-unavailable": "No se puede abrir el encoder de estos datos.",
+      "encoder-mismatch": "Estos datos se escribieron con otro encoder.",
+      "store-locked": "Otro proceso está escribiendo en la carpeta de los datos.",
+      busy: "Hay otra escritura en marcha, quizá una carga; prueba más tarde.",
+      "disk-full": "El disco no admite más; no se ha guardado nada de esto.",
+      "store-closed": "La carpeta de los datos se ha cerrado.",
+      "read-only-store": "Aquí los datos solo se pueden leer.",
+      "store-corrupt": "Lo que está guardado no se puede leer.",
+      "too-large": "El fichero es demasiado grande.",
+      "job-finished": "La carga ya ha terminado, así que no se puede cancelar.",
+      "too-many-jobs": "Hay demasiadas cargas esperando; prueba más tarde.",
+      "not-ready": "Arrancando: se está abriendo el encoder…",
+      stopping: "El servicio se está parando; prueba más tarde.",
+      "cross-origin": "El servicio no deja que se cambie nada desde esta dirección.",
+      internal: "Algo ha fallado dentro del servicio.",
+    },
+    empty: "Aún no hay datos: carga una tabla tuya.",
     absent: "No hay datos que se llamen «{0}»: elige otros.",
     unreachable: "El servicio no responde.", sending: "Enviando…", queued: "Esperando turno…",
     reading: "Leyendo", encoding: "Codificando", writing: "Escribiendo", left: "quedan {0}", loaded: "Entradas cargadas: {0}. Columna de claves: {1}. Las demás: {2}.",
@@ -180,7 +202,7 @@ async function whenReady(path, options) {
       return await call(path, options);
     } catch (error) {
       if (error.type !== "/problems/not-ready") throw error;
-      say(() => [t("starting"), "\n", ...explain(error)()]);
+      say(explain(error));
       await pause(700);
     }
   }
@@ -208,7 +230,8 @@ function explain(error) {
   return () => {
     const words = element("span", "", error.message);
     words.lang = "en";
-    return language === "en" ? [words] : [t("inEnglish"), "\n", words];
+    const heading = [TEXTS[language].problems[error.type.split("/").pop()], t("inEnglish")].filter(Boolean);
+    return heading.length ? [heading.join(" "), "\n", words] : [words];
   };
 }
 

@@ -28,6 +28,7 @@ from selenium.webdriver.support.expected_conditions import alert_is_present
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from index.naming import check_name
+from service.problems import TABLE
 from tests.service.running import PATIENCE, ROOT, Service
 
 ARGUMENTS = [
@@ -794,9 +795,24 @@ def test_what_the_service_says_in_english_is_marked_as_english(
 ) -> None:
     browser.get(bundled.origin + "/?lang=es&dataset=paises&q=x&where=prize+%3C+5")
     until(browser, lambda: "there is no column 'prize'" in text(browser, "#status"))
-    assert text(browser, "#status").startswith("El servicio lo explica en inglés:\nwhere: ")
+    heading = text(browser, "#status").split("\n")[0]
+    assert heading.endswith("en lo que has escrito. El servicio lo explica en inglés:")
     marked = browser.find_element(By.CSS_SELECTOR, "#status [lang=en]")
     assert marked.text.startswith("where: character 1")
+
+
+# What the page itself never asks for, and what it has a sentence of its own for, in both languages.
+UNMET = "invalid-key unknown-entry wrong-value malformed-request unsupported-content no-datasets"
+UNMET += " untrusted-host cannot-listen"
+OWN = "unknown-dataset dataset-exists unknown-job job-cancelled"
+
+
+def test_every_problem_that_the_page_may_meet_is_headed_in_spanish(browser: Chrome) -> None:
+    headed = browser.execute_script("return TEXTS.es.problems")
+    met = {row.slug for row in TABLE} - {*UNMET.split(), *OWN.split()}
+
+    assert headed.keys() == met
+    assert all(sentence.endswith((".", "…")) for sentence in headed.values())
 
 
 def test_a_table_is_said_as_it_was_read_and_can_be_loaded_again(
