@@ -10,6 +10,7 @@ const TEXTS = {
     would: "An exact lookup would have said:", nothing: "nothing",
     found: "A key is written exactly “{0}”.", missing: "No key is written exactly “{0}”.",
     where: "only entries where (optional)", excluded: "No key that meets the condition is written exactly “{0}”.",
+    unmet: "No entry meets the condition; labels must match letter by letter.",
     columns: "columns: {0}", tolerance: "margin (0 is exact)",
     encoder: "the encoder's own", fitted: "fitted to the values", given: "given", setting: "the dataset's own",
     others: "all others", more: "Show more keys", keys: "keys: {0}", score: "cosine", between: "90% of the weight lies between {0} and {1}", at: "90% of the weight lies at {0}",
@@ -48,6 +49,7 @@ const TEXTS = {
     would: "Una búsqueda exacta habría dicho:", nothing: "nada",
     found: "Una clave se escribe exactamente «{0}».", missing: "Ninguna clave se escribe exactamente «{0}».",
     where: "solo las entradas donde (opcional)", excluded: "Ninguna clave que cumpla la condición se escribe exactamente «{0}».",
+    unmet: "Ninguna entrada cumple la condición; las etiquetas tienen que coincidir letra por letra.",
     columns: "columnas: {0}", tolerance: "margen (0 es exacto)",
     encoder: "la del encoder", fitted: "ajustada a los valores", given: "dada", setting: "la de los datos",
     others: "las demás", more: "Mostrar más claves", keys: "claves: {0}", score: "coseno", between: "el 90 % del peso está entre {0} y {1}", at: "el 90 % del peso está en {0}",
@@ -298,8 +300,7 @@ function draw() {
   const { soft, exact, question } = last;
   units = new Map(Object.entries(soft.units ?? {}));
   const blends = Object.entries(soft.blend).map(([name, blend]) => drawBlend(name, blend, soft));
-  const sure = soft.confidence === null ? t("unknown") : t(soft.confidence < 0.5 ? "unsure" : "sure", share(soft.confidence));
-  $("trust").textContent = sure;
+  const sure = $("trust").textContent = trust(soft, question);
   $("blend").replaceChildren(...blends);
   $("matches").replaceChildren(...soft.matches.map(drawMatch), ...drawRest(soft));
   $("more").hidden = soft.matches.length < listed || soft.matches.length === Math.min(most, soft.attention.keys);
@@ -316,6 +317,11 @@ function draw() {
     sure,
   ].join(" ");
   drawTemperature(soft.attention.temperature);
+}
+
+function trust({ confidence, attention }, { where }) {
+  if (where && !attention.keys) return t("unmet");
+  return confidence === null ? t("unknown") : t(confidence < 0.5 ? "unsure" : "sure", share(confidence));
 }
 
 function drawBlend(name, blend, soft) {

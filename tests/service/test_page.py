@@ -297,6 +297,18 @@ def test_a_condition_filters_the_bars_and_its_fault_is_named_by_place(browser: C
     assert field.get_attribute("aria-invalid") is None
 
 
+def test_a_condition_that_no_entry_meets_is_said_to_be_one(
+    browser: Chrome, bundled: Service
+) -> None:
+    browser.get(bundled.origin + "/?lang=en&dataset=paises&q=país&where=valor+%3E+10")
+    until(browser, lambda: text(browser, "#reason"))
+
+    said = "No entry meets the condition; labels must match letter by letter."
+    assert text(browser, "#trust") == said
+    assert str(browser.find_element(By.ID, "spoken").get_property("textContent")).endswith(said)
+    assert not weights(browser)
+
+
 def test_a_margin_of_error_is_asked_with_and_what_was_scored_is_said(browser: Chrome) -> None:
     field = browser.find_element(By.ID, "tolerance")
     assert field.get_attribute("placeholder") == "0.03"
