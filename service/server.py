@@ -28,8 +28,8 @@ from index.platform import few_arenas, files_at_a_time
 
 from . import __version__
 from .app import FORM_OVERHEAD, create_app
-from .errors import CannotListen
-from .problems import MEDIA_TYPE, plain_problem
+from .errors import CannotListen, TooLarge
+from .problems import MEDIA_TYPE, ProblemOut, describe, plain_problem
 from .runtime import Runtime
 from .settings import Settings
 
@@ -44,7 +44,7 @@ class _ProblemTask(ErrorTask):
     def execute(self) -> None:
         error = self.request.error  # type: ignore[attr-defined]
         status = HTTPStatus(error.code)
-        problem = plain_problem(status, _detail(status, error.body, self.channel.server.adj))
+        problem = _said(status, error.body, self.channel.server.adj)
         body = problem.model_dump_json(exclude_unset=True).encode()
         self.status = f"{status} {status.phrase}"
         self.response_headers = [("Content-Type", MEDIA_TYPE), ("Connection", "close")]
@@ -91,15 +91,15 @@ class _Channel(HTTPChannel):
     parser_class = _Parser
 
 
-def _detail(code: HTTPStatus, said: str, limits: Any) -> str:
+def _said(code: HTTPStatus, said: str, limits: Any) -> ProblemOut:
     if code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         limit = limits.max_request_body_size - FORM_OVERHEAD - 1
-        return f"the body is larger than {limit:,} bytes, the setting max_upload"
+        return describe(TooLarge(limit, "the setting max_upload"))
     if code == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
-        return f"the address and headers are larger than {limits.max_request_header_size:,} bytes"
+        said = f"the address and headers are larger than {limits.max_request_header_size:,} bytes"
     if code == HTTPStatus.INTERNAL_SERVER_ERROR:
-        return "the log of the service has the cause"
-    return said
+        said = "the log of the service has the cause"
+    return plain_problem(code, said)
 
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:

@@ -138,6 +138,7 @@ def test_a_body_above_the_limit_is_refused_before_it_is_sent(
 
     assert (reply.status, reply.headers["Content-Type"]) == (413, "application/problem+json")
     assert "268,435,456 bytes, the setting max_upload" in reply.json["detail"]
+    assert reply.json["type"] == "/problems/too-large", "as of one that is just above the limit"
 
 
 @pytest.mark.parametrize(
