@@ -1047,6 +1047,30 @@ def test_text_has_contrast_and_nothing_overflows_a_narrow_screen(
     assert worst[0] >= 4.5, worst  # WCAG 2.2, 1.4.3, level AA
 
 
+def test_names_of_one_long_word_are_broken_on_a_narrow_screen(
+    browser: Chrome, bundled: Service
+) -> None:
+    long = "precio_de_venta_al_publico_con_impuestos_incluidos_por_unidad"
+    rows = {f"{long}_{i}": {long: i, f"{long}_b": "sí"} for i in range(2)}
+    assert bundled.post("/datasets", {"name": "x" * 100, "entries": rows}).status == 201
+    try:
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True},
+        )
+        browser.get(f"{bundled.origin}/?lang=es&dataset={'x' * 100}&q={long}_1")
+        until(browser, lambda: weights(browser))
+        for summary in browser.find_elements(By.CSS_SELECTOR, "#hand summary, #own"):
+            summary.click()
+        until(browser, lambda: text(browser, "#hand-blend"))
+        width = browser.execute_script("return document.documentElement.scrollWidth")
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    assert width <= 360
+    assert bundled.ask("DELETE", f"/datasets/{'x' * 100}").status == 204
+
+
 # The least contrast of any text with what is behind it, and the text.
 CONTRAST = """
 const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
