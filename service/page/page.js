@@ -739,6 +739,7 @@ $("language").addEventListener("click", () => {
   translate();
 });
 $("file").addEventListener("change", nameFromFile);
+$("name").addEventListener("change", () => { $("name").value = $("name").value.trim().replace(/\s+/g, "-"); });
 $("upload").addEventListener("submit", (event) => {
   event.preventDefault();
   load(sendTable);

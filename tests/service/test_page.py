@@ -424,6 +424,9 @@ def test_a_table_is_named_as_its_file_unless_a_name_was_typed(
     name.send_keys("mine")
     file.send_keys(str(tmp_path / "(1) x.csv"))
     assert name.get_property("value") == "mine"
+    name.clear()
+    name.send_keys(" mis  precios ", Keys.TAB)
+    assert name.get_property("value") == "mis-precios", "no name has a space"
 
 
 def test_of_many_bad_rows_it_is_said_how_many_there_are(browser: Chrome, tmp_path: Path) -> None:
