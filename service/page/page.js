@@ -178,12 +178,12 @@ async function call(path, options) {
   let response, body;
   try {
     response = await fetch(path, { headers: { Accept: "application/json" }, ...options });
-    body = response.status === 204 ? null : await response.json(); // a proxy may answer for the service, with a page
+    body = response.status === 204 ? null : await response.json(); // a proxy may answer for the service, with a page or its own JSON
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Error("unreachable");
   }
-  if (!response.ok) throw new Problem(body);
+  if (!response.ok) throw body.type ? new Problem(body) : new Error("unreachable");
   return body;
 }
 
@@ -224,15 +224,14 @@ function write(line, make) {
 
 // What the service says is English, and is marked so: a voice that reads Spanish would garble it.
 function explain(error) {
-  const name = $("dataset").value;
-  if (error.type === "/problems/unknown-dataset") return () => [t("absent", name)];
-  if (error.type === "/problems/unknown-job") return () => [t("lost")];
-  if (error.type === "/problems/dataset-exists") return () => [t("taken")];
   if (!(error instanceof Problem)) return () => [TEXTS[language][error.message] ?? error.message];
+  const [type, name] = [error.type.split("/").pop(), $("dataset").value];
+  const own = { "unknown-dataset": "absent", "unknown-job": "lost", "dataset-exists": "taken" }[type];
+  if (own) return () => [t(own, name)];
   return () => {
     const words = element("span", "", error.message);
     words.lang = "en";
-    const heading = [TEXTS[language].problems[error.type.split("/").pop()], t("inEnglish")].filter(Boolean);
+    const heading = [TEXTS[language].problems[type], t("inEnglish")].filter(Boolean);
     return heading.length ? [heading.join(" "), "\n", words] : [words];
   };
 }

@@ -983,7 +983,10 @@ window.fetch = (path, options) => {
 """
 
 
-def test_a_page_that_a_proxy_sends_for_the_service_is_no_answer(started_browser: Chrome) -> None:
+@pytest.mark.parametrize("sent", [b"<h1>Bad Gateway", b'{"message": "Bad Gateway"}'])
+def test_what_a_proxy_sends_for_the_service_is_no_answer(
+    started_browser: Chrome, sent: bytes
+) -> None:
     class Proxy(SimpleHTTPRequestHandler):
         """The page's files, and for all else what a proxy says while the service is gone."""
 
@@ -992,7 +995,7 @@ def test_a_page_that_a_proxy_sends_for_the_service_is_no_answer(started_browser:
                 super().do_GET()
                 return
             page = self.path.startswith("/?")
-            body = (ROOT / "service/page/index.html").read_bytes() if page else b"<h1>Bad Gateway"
+            body = (ROOT / "service/page/index.html").read_bytes() if page else sent
             self.send_response(200 if page else 502)
             self.send_header("Content-Type", "text/html")
             self.end_headers()
