@@ -930,7 +930,7 @@ def test_a_load_is_asked_after_until_it_is_known_what_became_of_it(
         first.stop(signal.SIGKILL)
         loading("The service does not answer.")
     with Service(tmp_path / "store", SOFTDICT_PORT=port):
-        loading("Load the table again")
+        loading("If the table is not among the datasets, load it again")
         assert load.is_enabled()
         started_browser.get("about:blank")
 
