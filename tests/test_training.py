@@ -328,6 +328,63 @@ def test_no_table_looks_at_a_question_that_was_trained_on(tmp_path: Path) -> Non
     assert len(looked_at) > 5000
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("banking77/train.csv", b"", "rows under a heading with text and category: not enough"),
+        ("banking77/train.csv", b"text,category\n", "rows under .*: not enough"),
+        ("banking77/train.csv", b"text\nwhere is it\n", "'category' is not in list"),
+        ("banking77/train.csv", b"text,category\na,x\nb\n", "line 3 has 1 cells"),
+        ("banking77/train.csv", b"text,category\nay, b,x\n", "line 2 has 3 cells"),
+        ("banking77/train.csv", b"text,category\nh\xf6,x\n", "'utf-8'"),
+        ("clinc150/train_val.json", b"", "Expecting value"),
+        ("clinc150/train_val.json", b"[]", "'list' object"),
+        ("clinc150/train_val.json", b'{"val": []}', "'train'"),
+        ("clinc150/train_val.json", b'{"train": []}', "'val'"),
+        ("clinc150/train_val.json", b'{"train": [["a"]], "val": []}', "not enough values"),
+    ],
+)
+def test_labelled_questions_that_cannot_be_used_are_named(
+    name: str, content: bytes, said: str, tmp_path: Path
+) -> None:
+    write_corpus(tmp_path / "corpus", ("es",))
+    write_questions(tmp_path / "eval")
+    (tmp_path / "eval" / name).write_bytes(content)
+
+    with pytest.raises(SystemExit, match=f"{name} cannot be read, it wants .*{said}"):
+        prepare.prepare(tmp_path / "corpus", tmp_path / "eval", tmp_path / "prepared")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("a,b,high\n", r"stsb-en-dev.csv cannot be read, .* score: could not convert"),
+        ("a,b\n", r"stsb-en-dev.csv cannot be read, .* not enough values"),
+        ("a,b,1\n", r"stsb wants as many pairs in each stsb-xx-dev\.csv"),
+    ],
+)
+def test_human_scores_that_cannot_be_used_are_named(
+    content: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "stsb").mkdir()
+    (tmp_path / "stsb/stsb-de-dev.csv").write_text("a,b,1\nc,d,2\n")
+    (tmp_path / "stsb/stsb-en-dev.csv").write_text(content)
+
+    with pytest.raises(SystemExit, match=said):
+        evaluate.stsb(lambda texts: np.eye(len(texts)), tmp_path / "stsb")
+
+
+def test_a_rating_that_is_no_number_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_questions(tmp_path)
+    (tmp_path / "concreteness_train.csv").write_text("word,concreteness\nhot,high\n")
+    monkeypatch.setattr(evaluate, "label_lookup", lambda encode, keys, queries: 0.0)
+
+    with pytest.raises(SystemExit, match=r"concreteness_train\.csv cannot be read, .*'high'"):
+        evaluate.lookups(lambda texts: np.eye(len(texts)), tmp_path)
+
+
 NAMES = {"es": "o", "fr": "eau", "nl": "je"}  # the ending that makes a name of an English one
 
 
@@ -355,12 +412,12 @@ def write_corpus(folder: Path, languages: tuple[str, ...]) -> None:
 
 
 def write_questions(folder: Path, n: int = 1) -> None:
-    """Banking77 in n rows of four intents, and as much of CLINC150."""
+    """Banking77 in n rows of four intents, and CLINC150 in 300 of each part at most."""
     (folder / "banking77").mkdir(parents=True)
     rows = [f"where is my card {i},intent {i % 4}" for i in range(n)]
     (folder / "banking77/train.csv").write_text("\n".join(["text,category", *rows]))
     (folder / "clinc150").mkdir()
-    intents = [f"wish {i // 4 % 4}" for i in range(n)]
+    intents = [f"wish {i // 4 % 4}" for i in range(min(n, 300))]
     parts = {"train": [[f"how are you {i}", intent] for i, intent in enumerate(intents)],
              "val": [[f"are you well {i}", intent] for i, intent in enumerate(intents)],
              "oos_val": [["what is this", "oos"]]}  # fmt: skip

@@ -5,6 +5,7 @@ ONNX path of the product. Results are kept, so that a table can be printed again
 """
 
 import argparse
+import contextlib
 import csv
 import json
 import random
@@ -48,15 +49,51 @@ def open_encoder(name: str) -> Encode:
     return lambda texts: student.encode(tokenizer, body, list(texts))
 
 
+@contextlib.contextmanager
+def labelled(path: Path, wanted: str) -> Iterator[None]:
+    """End with one line where a file of labelled data is not what is wanted."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:
+        raise SystemExit(f"{path} cannot be read, it wants {wanted}: {error}") from None
+
+
+def table_rows(path: Path) -> list[list[str]]:
+    """Return the rows of a table, all as wide as its first."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        found: list[list[str]] = []
+        for row in filter(None, lines := csv.reader(stream, strict=True)):
+            if found and len(row) != len(found[0]):
+                raise ValueError(f"line {lines.line_num} has {len(row)} cells")
+            found.append(row)
+    return found
+
+
+def columns(path: Path, *names: str) -> list[tuple[str, ...]]:
+    """Return these columns of a table with a heading."""
+    with labelled(path, f"rows under a heading with {' and '.join(names)}"):
+        heading, first, *rest = table_rows(path)
+        places = [heading.index(name) for name in names]
+        return [tuple(row[i] for i in places) for row in (first, *rest)]
+
+
+def human_scores(folder: Path, part: str) -> dict[str, list[tuple[str, str, float]]]:
+    """Return the same pairs of sentences with human scores, in each language that has them."""
+    tables = {}
+    for path in sorted(folder.glob(f"stsb-??-{part}.csv")):
+        with labelled(path, "rows of sentence, sentence, score"):
+            tables[path.name[5:7]] = [(a, b, float(score)) for a, b, score in table_rows(path)]
+    if len({len(rows) for rows in tables.values()}) > 1:
+        raise SystemExit(f"{folder} wants as many pairs in each stsb-xx-{part}.csv")
+    return tables
+
+
 def stsb(encode: Encode, folder: Path) -> dict[str, float]:
     """Spearman ×100 of cosine and human score; across languages the second text is foreign."""
     out, sides = {}, {}
-    for path in sorted(folder.glob("stsb-??-dev.csv")):
-        with path.open(encoding="utf-8", newline="") as stream:
-            rows = list(csv.reader(stream))
+    for language, rows in human_scores(folder, "dev").items():
         a, b = encode([row[0] for row in rows]), encode([row[1] for row in rows])
-        human = [float(row[2]) for row in rows]
-        language = path.name[5:7]
+        human = [score for *_, score in rows]
         sides[language] = (a, b, human)
         out[f"STSb {language}"] = 100 * spearmanr((a * b).sum(1), human).statistic
     for first, second in CROSS:
@@ -131,18 +168,20 @@ def label_lookup(encode: Encode, keys: list, queries: list) -> float:
 
 def banking(folder: Path) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Return the (question, intent) rows to look at and those to train on."""
-    with (folder / "banking77/train.csv").open(encoding="utf-8", newline="") as stream:
-        rows = [(row["text"], row["category"]) for row in csv.DictReader(stream)]
+    table = columns(folder / "banking77/train.csv", "text", "category")
+    rows = [(text, label) for text, label in table]
     random.Random(0).shuffle(rows)
     return rows[:BANKING_SEEN], rows[BANKING_SEEN:]
 
 
 def clinc(folder: Path) -> tuple[dict[str, list[tuple[str, str]]], list[tuple[str, str]]]:
     """Return the (question, intent) rows of each part to look at, and those to train on."""
-    content = json.loads((folder / "clinc150/train_val.json").read_text(encoding="utf-8"))
-    parts = {part: [tuple(row) for row in rows] for part, rows in content.items()}
-    rest = [row for i, row in enumerate(parts["train"]) if i % 4]
-    return {**parts, "train": parts["train"][::4]}, rest
+    path = folder / "clinc150/train_val.json"
+    with labelled(path, '{"train": [[question, intent], …], "val": …}'):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        parts = {part: [(text, label) for text, label in rows] for part, rows in content.items()}
+        train, val = parts["train"], parts["val"]
+    return {**parts, "train": train[::4], "val": val}, [row for i, row in enumerate(train) if i % 4]
 
 
 def questions(folder: Path) -> list[str]:
@@ -161,8 +200,9 @@ def lookups(encode: Encode, folder: Path, seed: int = 0) -> dict[str, float]:
     out = {"Banking77": label_lookup(encode, rows[1500:], rows[:1500])}
     intents, _ = clinc(folder)
     out["CLINC150"] = label_lookup(encode, intents["train"], intents["val"][::2])
-    with (folder / "concreteness_train.csv").open(encoding="utf-8", newline="") as stream:
-        words = [(row["word"], float(row["concreteness"])) for row in csv.DictReader(stream)]
+    path = folder / "concreteness_train.csv"
+    with labelled(path, "numbers under concreteness"):
+        words = [(word, float(n)) for word, n in columns(path, "word", "concreteness")]
     random.Random(seed).shuffle(words)
     queries, keys = words[:1000], words[1000:5000]
     weights = attention(

@@ -11,7 +11,6 @@ r is the correlation of cosines and scores within the step.
 """
 
 import argparse
-import csv
 import json
 import random
 import signal
@@ -25,6 +24,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from training import corpus, in_words, minutes, student
+from training.evaluate import human_scores
 from training.teach import MARK, load_teacher, taught
 
 # Share of texts for each (kind, language); None shares evenly among languages not named.
@@ -194,15 +194,13 @@ class Human:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.tables = []
-        for path in sorted(folder.glob("stsb-??-train.csv")):
-            with path.open(encoding="utf-8", newline="") as stream:
-                table = list(csv.reader(stream))
-            self.tables += [table] * (2 if path.name.split("-")[1] in TWICE else 1)
-        sizes = {len(table) for table in self.tables}
-        if len(sizes) != 1 or min(sizes) < HUMAN_PAIRS:
-            raise SystemExit(f"{folder} wants tables stsb-xx-train.csv of the same {HUMAN_PAIRS} "
-                             "pairs or more in each language")  # fmt: skip
+        self.tables = [
+            table for language, table in human_scores(folder, "train").items()
+            for _ in range(2 if language in TWICE else 1)
+        ]  # fmt: skip
+        if not self.tables or len(self.tables[0]) < HUMAN_PAIRS:
+            raise SystemExit(f"{folder} wants tables stsb-xx-train.csv of {HUMAN_PAIRS} pairs "
+                             "or more")  # fmt: skip
 
     def draw(self, n: int) -> tuple[list[str], list[str], torch.Tensor]:
         a, b, scores = [], [], []
@@ -211,7 +209,7 @@ class Human:
             second = first if self.rng.random() < 0.5 else self.rng.choice(self.tables)[i]
             a.append(first[0])
             b.append(second[1])
-            scores.append(float(first[2]))
+            scores.append(first[2])
         return a, b, torch.tensor(scores)
 
 
