@@ -478,16 +478,23 @@ LANGUAGE_FILES = {  # good ones
         ("wiktionary-nl.tsv.gz", gzip.compress(b"dog\thond\n"), "line 1: 3 columns are wanted"),
         ("wiktionary-nl.tsv.gz", gzip.compress(b"de-en\tHund\tdog\n"), "line 1: de-en is neither"),
         ("concepts.jsonl.gz", gzip.compress(b'{"id": \n'), "line 1: Expecting value"),
-        ("concepts.jsonl.gz", gzip.compress(b'{"id": "1", "en": []}\n'), "line 1 lacks def, lex"),
+        ("concepts.jsonl.gz", gzip.compress(b'{"id": "1", "en": [""]}\n'), "line 1 lacks def, lex"),
         ("concepts.jsonl.gz",
          gzip.compress(b'{"id": "1", "lex": "noun", "en": ["dog"], "def": "", "nl": "hond"}\n'),
          "line 1: nl is no list"),
+        ("concepts.jsonl.gz",
+         gzip.compress(b'{"id": "1", "lex": "noun", "en": ["dog"], "def": "", "nl": [1]}\n'),
+         "line 1: nl is no list"),
+        ("concepts.jsonl.gz",
+         gzip.compress(b'{"id": "1", "lex": "noun", "en": [], "def": ""}\n'), "line 1 lacks en"),
+        ("concepts.jsonl.gz", gzip.compress(b"1\n"), "line 1: .*'int'"),
         ("en-fr.tsv", b"A dog.\tUn chien.\tx\n", "would not be read: name it like en-nl.tsv.gz"),
         ("en-FR.tsv.gz", gzip.compress(b""), "would not be read: name it like en-nl.tsv.gz"),
         ("wiktionary-fr.tsv.gz", gzip.compress(b""), "would not be read: there is no en-fr.tsv.gz"),
     ],
     ids=["plain", "torn", "Latin-1", "empty", "no source", "no direction", "another language",
-         "no JSON", "no synset", "no list", "not compressed", "capitals", "no sentences"],
+         "no JSON", "no synset", "no list", "no words", "no English", "a number",
+         "not compressed", "capitals", "no sentences"],
 )  # fmt: skip
 def test_a_file_of_a_language_that_cannot_be_used_is_named(
     name: str, content: bytes, said: str, tmp_path: Path
@@ -499,6 +506,15 @@ def test_a_file_of_a_language_that_cannot_be_used_is_named(
 
     with pytest.raises(SystemExit, match=f"{name},? {said}"):
         prepare.prepare(tmp_path, tmp_path / "eval", tmp_path / "prepared")
+
+
+def test_a_synset_that_a_language_has_no_word_for_is_none_of_that_language(tmp_path: Path) -> None:
+    synset = {"id": "1", "lex": "noun.animal", "en": ["dog"], "def": "it barks", "nl": []}
+    write_lines(tmp_path / "concepts.jsonl.gz", [json.dumps(synset)])
+
+    (found,) = corpus.concepts(tmp_path)
+
+    assert "nl" not in found
 
 
 def test_indonesian_is_a_language_though_synsets_have_an_id(tmp_path: Path) -> None:

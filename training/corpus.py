@@ -122,13 +122,15 @@ def concepts(folder: Path) -> Iterator[dict]:
     path = folder / "concepts.jsonl.gz"
     for number, line in enumerate(lines(path), 1):
         try:
-            synset = json.loads(line)
-        except ValueError as error:
+            # An empty list is of a language that has no word for it.
+            synset = {name: value for name, value in json.loads(line).items() if value != []}
+        except (ValueError, AttributeError) as error:
             raise SystemExit(f"{path}, line {number}: {error}") from None
         if lacking := {"id", "lex", "en", "def"}.difference(synset):
             raise SystemExit(f"{path}, line {number} lacks {', '.join(sorted(lacking))}")
         synset["identity"] = synset.pop("id")
         for name, lemmas in synset.items():
-            if len(name) == 2 and not isinstance(lemmas, list):
-                raise SystemExit(f"{path}, line {number}: {name} is no list")
+            words = isinstance(lemmas, list) and all(isinstance(lemma, str) for lemma in lemmas)
+            if len(name) == 2 and not words:
+                raise SystemExit(f"{path}, line {number}: {name} is no list of words")
         yield synset
