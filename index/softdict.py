@@ -119,6 +119,17 @@ class SoftDict(MutableMapping[str, Any]):
         A number in units of cosine, ``auto``, ``sqrt_d`` or ``effective_keys:N``.
     tolerance, precision
         As for ``configure``.
+    name : str
+        What answers and errors call it.
+
+    Raises
+    ------
+    InvalidRequest
+        With what is wrong with the name, the columns, the encoder or a setting.
+    InvalidKey, WrongValue
+        If an entry will not do.
+    EncoderUnavailable
+        If there are entries and the encoder cannot be opened here.
     """
 
     def __init__(
@@ -172,6 +183,8 @@ class SoftDict(MutableMapping[str, Any]):
 
         Raises
         ------
+        InvalidRequest
+            If the name, the encoder or a setting will not do.
         StoreLocked
             If somebody else has the folder open for writing.
         StoreCorrupt
@@ -442,7 +455,7 @@ class SoftDict(MutableMapping[str, Any]):
         return after.entry(self._find(after, key)), new == 1
 
     def update(self, entries: Any = (), /, **named: object) -> None:
-        """Set many keys in one transaction: all of them or none."""
+        """Set many keys in one transaction: all of them or none; see ``put``."""
         self._put({**dict(entries), **named})
 
     def __ior__(self, entries: Any) -> Self:

@@ -124,4 +124,5 @@ class CannotListen(ServiceError):
 
     def __init__(self, host: str, port: int, cause: Exception) -> None:
         self.host, self.port = host, port
-        super().__init__(f"cannot listen on {host}:{port}: {cause}")
+        advice = "name another with SOFTDICT_PORT or SOFTDICT_HOST"
+        super().__init__(f"cannot listen on {host}:{port}: {cause}; {advice}")

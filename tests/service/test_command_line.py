@@ -651,6 +651,7 @@ def test_a_port_that_is_taken_is_said_so(tmp_path: Path, service: Service) -> No
 
     assert (stopped.returncode, "Traceback" in stopped.stderr) == (1, False)
     assert f"cannot listen on 127.0.0.1:{service.address[1]}" in stopped.stderr
+    assert "name another with SOFTDICT_PORT" in stopped.stderr
 
 
 def test_an_encoder_that_is_none_stops_the_start(tmp_path: Path) -> None:
