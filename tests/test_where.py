@@ -245,6 +245,7 @@ def faults(given, columns=COLUMNS):
         ("price > 1.234,50", 14, "',' is not expected here; write 1234.50, with"),
         ("price > 1,234.50", 10, "',' is not expected here; write 1234.50, with"),
         ("price > 1.234.567", 9, "'1' is not expected here; write 1234567, with"),
+        ("price > 1,234", 10, "',' is not expected here; write 1234 or 1.234, with"),
         ("price > 1,234,567", 10, "',' is not expected here; write 1234567, with"),
         ("price > '8,5'", 9, "'price' holds numbers, and '8,5' is none; write 8.5, with"),
         ("tag = 1 and price < 8.5 7.5", 25, "'7.5' is not expected here; write \"and\" or"),

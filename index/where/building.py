@@ -33,6 +33,7 @@ MOST = 256  # comparisons in one condition
 MOST_VALUES = 10_000  # values after ``in``, in all
 # A number as it is written in many countries, and one in groups of three digits: 8,5 and 1.234,50.
 MARKED = re.compile(r"(?<![\w.,])[+-]?[0-9]+(?:[.,][0-9]{3})*[.,][0-9]+(?![\w.,])")
+THOUSAND = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
 _REFUSED = Missing("")  # stands for what has a fault, until all faults are raised
 
 
@@ -172,6 +173,8 @@ def pointed(number: str) -> str:
     *groups, last = re.split("[.,]", number)
     mark = number[-len(last) - 1]
     written = "".join(groups) + ("" if number.count(mark) > 1 else ".") + last
+    if THOUSAND.fullmatch(number):  # or it has three decimals
+        written = f"{number.replace(',', '')} or {written}"
     return f"; write {written}, with a point before the decimals and no other mark"
 
 
