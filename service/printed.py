@@ -122,6 +122,8 @@ def load_lines(report: Any) -> Iterator[str]:
         yield f"  {entry.key}: " + ", ".join(_text(value, column.unit) for value, column in held)
     for row in report.bad_rows:
         yield f"  line {row.line}: {row.reason}"
+    if more := report.bad_row_count - len(report.bad_rows):
+        yield f"  and {counted(more, 'row', 'rows')} more that cannot be read"
 
 
 def column_text(column: Any) -> str:

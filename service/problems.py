@@ -95,7 +95,7 @@ TABLE = (
         errors.UnsupportedContent,
         415,
         "unsupported-content",
-        "This kind of content is not read here",
+        "This content is not read here",
     ),
     ProblemType(errors.TooLarge, 413, "too-large", "The body is too large"),
     ProblemType(errors.NoDatasets, 404, "no-datasets", "There is nothing to ask yet"),

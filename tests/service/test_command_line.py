@@ -346,6 +346,20 @@ def test_one_entry_is_said_as_one(run: Run, tmp_path: Path) -> None:
     assert run("datasets").stdout.startswith("a  1 entry  ")
 
 
+def test_rows_that_were_left_out_are_all_counted(run: Run, tmp_path: Path) -> None:
+    table = tmp_path / "a.csv"
+    rows = [f"k{n},{n}" for n in range(5_000)] + [f"bad{n},x" for n in range(103)]
+    table.write_text("\n".join(["key,v", *rows]))
+
+    lines = run("load", str(table), "--name", "a", "--on-error", "skip").stdout.splitlines()
+
+    assert lines[0] == "a: loaded 5,000 entries (csv)"
+    assert lines[-2:] == [
+        "  line 5101: column 'v': 'x' is not a number",
+        "  and 3 rows more that cannot be read",
+    ]
+
+
 def test_a_refusal_is_code_1_and_one_line_on_stderr(run: Run, table: str) -> None:
     run("load", table, "--name", "paises")
     again = run("load", table, "--name", "paises")
