@@ -92,10 +92,7 @@ TABLE = (
     ProblemType(index_errors.StoreCorrupt, 500, "store-corrupt", "The store cannot be read"),
     ProblemType(errors.MalformedRequest, 400, "malformed-request", "The request cannot be read"),
     ProblemType(
-        errors.UnsupportedContent,
-        415,
-        "unsupported-content",
-        "This content is not read here",
+        errors.UnsupportedContent, 415, "unsupported-content", "This content is not read here"
     ),
     ProblemType(errors.TooLarge, 413, "too-large", "The body is too large"),
     ProblemType(errors.NoDatasets, 404, "no-datasets", "There is nothing to ask yet"),

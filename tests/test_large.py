@@ -102,6 +102,22 @@ def agrees(d: SoftDict, model: dict[str, float]) -> None:
     assert dict(d) == model and list(d) == list(model)
 
 
+def test_a_sketched_table_of_keys_alone_takes_the_columns_of_the_first_values(tmp_path):
+    keys = json.dumps(list(SEEDS)).encode()
+    with SoftDict.open(tmp_path, encoder=ENCODER, temperature=0.1) as d:
+        d.load(keys, LoadOptions(format="json"))
+        d.settle()
+        assert snapshot_of(d).sketch is not None and d.columns == ()
+    with SoftDict.open(tmp_path) as d:
+        d["key 7"] = SEEDS["key 7"]
+        model = {**dict.fromkeys(SEEDS), "key 7": SEEDS["key 7"]}
+        assert dict(d) == model
+        d.update(SEEDS)
+        agrees(d, SEEDS)
+    with SoftDict.open(tmp_path) as d:
+        agrees(d, SEEDS)
+
+
 def test_a_sketched_dictionary_is_the_same_dictionary(home):
     with SoftDict.open(home) as d:
         assert snapshot_of(d).sketch is not None

@@ -34,7 +34,8 @@ class Machine(RuleBasedStateMachine):
         self.model: dict[str, float | None] = {}
         self.vectors: dict[str, list[float]] = {}
         self.open()
-        self.put("first", 1)
+        self.put("none", None)
+        self.put("first", 1)  # which says what the column holds
 
     def open(self) -> None:
         self.d = SoftDict.open(self.home, encoder=ENCODER, temperature=0.1)
