@@ -110,7 +110,8 @@ class SoftDict(MutableMapping[str, Any]):
     Parameters
     ----------
     entries : mapping or iterable of pairs, optional
-        The first entries; the value columns' types are inferred from them.
+        The first entries; the value columns' types are inferred from them. A column that is
+        named with no value but None holds text.
     columns : iterable of Column, optional
         The value columns, where inference is not wanted.
     encoder : str or Encoder
