@@ -20,26 +20,17 @@ import numpy as np
 
 import index.sketch
 import index.vectors
-from bench.peers import machine
-from bench.real_keys import RealKeys, real_keys, vectors_of_others
-from index.answers import Blend, Column, LabelBlend, NumberBlend, VectorBlend
+from bench._common import SHOWN, machine
+from bench.real_keys import COLUMNS, RealKeys, first, real_keys, vectors_of_others
+from index.answers import Blend, LabelBlend, NumberBlend, VectorBlend
 from index.search import Attention
 from index.sketch import Sketch, build_sketch
 from index.snapshot import Block, Snapshot
 from index.values import Array, LabelTable, pack
 from index.vectors import Codes, VectorBlock
 
-SHOWN = 10
-COLUMNS = (
-    Column("label", "category"),  # language or country
-    Column("length", "number"),  # characters
-    Column("latitude", "number"),  # degrees; a sentence has none
-    Column("longitude", "number"),
-    Column("globe", "vector", 3),
-)
 AT_ONCE = 16_384  # keys scored at a time
 ROUNDING = 1e-6  # total variation that float32 scores alone may cause: no error
-TIE = 1e-6  # cosine
 
 
 def arguments(description: str | None) -> argparse.ArgumentParser:
@@ -77,10 +68,6 @@ def write(out: Path | None, figures: dict[str, Any]) -> None:
         out.write_text(json.dumps(about | figures, indent=1))
 
 
-def percentiles(values: Any, *wanted: float) -> list[float]:
-    return [float(value) for value in np.percentile(values, wanted)]
-
-
 def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
@@ -92,15 +79,6 @@ def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def some_keys(given: argparse.Namespace) -> RealKeys:
     """Give the first ``--keys`` of the real keys, and all queries."""
     return first(real_keys(given.corpus, given.embedded, given.work), given.keys)
-
-
-def first(real: RealKeys, count: int) -> RealKeys:
-    part = slice(0, count)
-    return RealKeys(
-        real.keys[part], real.vectors[part], real.label[part], real.length[part],
-        real.latitude[part], real.longitude[part], real.globe[part],
-        real.queries, real.query_vectors, real.others,
-    )  # fmt: skip
 
 
 def kept_sketch(rows: np.ndarray, folder: Path) -> tuple[np.ndarray, Sketch]:

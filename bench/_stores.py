@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-SHOWN = 10
+from bench._common import SHOWN
+
 BREADTH = 100  # candidates that a graph search keeps
 TEMPERATURE = 0.05
 BATCH = 5_000  # rows given to a database at a time
@@ -577,10 +578,6 @@ PEERS: dict[str, Callable[[], Peer]] = {
     "FAISS IVF": FaissIVF,
     "NumPy": NumPy,
 }
-
-
-def disk_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def emptied(folder: Path) -> Path:

@@ -36,7 +36,8 @@ import faiss
 import numpy as np
 
 from bench import _large
-from bench._large import Best, Truth, percentiles
+from bench._common import percentiles
+from bench._large import Best, Truth
 from index.search import attend_keys
 from index.snapshot import Snapshot
 

@@ -18,6 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from bench._common import status_bytes
+
 ROOT = Path(__file__).resolve().parents[1]
 PATHS = ("fast", "torch", "teacher")
 QUERIES = 200
@@ -29,14 +31,6 @@ def texts() -> list[str]:
         names = [row[0] for row in csv.reader(stream)][1:]
     pairs = [f"{a}, {b}" for a, b in pairwise(names)]
     return (names + pairs + names[::-1] + pairs[::-1])[:TEXTS]
-
-
-def resident() -> float:
-    """Give this process's resident memory in MB (Linux)."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) / 1024
-    return float("nan")
 
 
 def opened(path: str) -> Any:
@@ -66,7 +60,7 @@ def measure(path: str) -> dict[str, float]:
         began = time.perf_counter()
         encode([text])
         latencies.append(time.perf_counter() - began)
-    idle = resident()
+    idle = status_bytes("VmRSS") / 2**20
     began = time.perf_counter()
     encode(found)
     taken = time.perf_counter() - began

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import argparse
 import platform
-import time
 from collections.abc import Callable, Sequence
 
 import faiss
 import numpy as np
 
+from bench._common import SHOWN, seconds, spread
 from index.answering import answer_softly, parse_question
 from index.answers import Column
 from index.encoders import EncoderWorker
@@ -30,7 +30,7 @@ from index.snapshot import BLOCK, Snapshot
 from index.store import Record
 from index.vectors import VectorBlock, halved
 
-DIMENSION, TEMPERATURE, SHOWN = 384, 0.05, 10
+DIMENSION, TEMPERATURE = 384, 0.05
 COLUMNS = (Column("n", "number"), Column("v", "vector", 3), Column("c", "category"))
 
 
@@ -97,17 +97,6 @@ def answering(snapshot: Snapshot, asked: np.ndarray) -> Callable[[], object]:
     return lambda: answer_softly(question, record, snapshot, worker)
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def spread(ratios: list[float]) -> str:
-    low, middle, high = np.percentile(ratios, [10, 50, 90])
-    return f"{middle:.2f} ({low:.2f}-{high:.2f})"
-
-
 def measure(count: int, queries: int, rounds: int) -> str:
     rows, asked = unit_rows(count, 0), unit_rows(queries, 1)
     snapshot, flat = snapshot_of(rows), faiss.IndexFlatIP(DIMENSION)
@@ -131,14 +120,15 @@ def measure(count: int, queries: int, rounds: int) -> str:
     for _ in range(rounds):
         for name, peer in work.items():
             repeats = max(1, round(2e7 / (count * queries) / 20))
-            times[name].append(min(seconds(peer) for _ in range(repeats)))
+            times[name].append(min(seconds(peer)[0] for _ in range(repeats)))
     against = {
         name: [t / base for t, base in zip(times[name], times["product"], strict=True)]
         for name in ("softdict", "half", "answer", "faiss")
     }
     middle = {name: np.median(values) * 1e3 for name, values in times.items()}
     shown = [f"{middle[name]:.2f} ms" for name in work]
-    return f"| {' | '.join([f'{count:,}', str(queries), *shown, *map(spread, against.values())])} |"
+    shown += [spread(ratios, 2) for ratios in against.values()]
+    return f"| {' | '.join([f'{count:,}', str(queries), *shown])} |"
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ import gc
 import multiprocessing
 import os
 import shutil
+import sys
 import time
 from dataclasses import replace
 from functools import partial
@@ -39,9 +40,9 @@ from typing import Any
 import numpy as np
 
 from bench import _large
-from bench._large import percentiles
-from bench.real_keys import RealKeys
-from bench.scale import answer, seconds
+from bench._common import percentiles, seconds, status_bytes
+from bench.real_keys import RealKeys, first
+from bench.scale import answer
 from index.search import TOLERANCE
 from index.sketch import Sketch, build_sketch
 from index.snapshot import Block, Snapshot
@@ -106,12 +107,9 @@ def of_size(real: RealKeys, before: int) -> dict[str, Any]:
 def memory() -> int:
     """Bytes that are resident in this process and come from no file; 0 where none can say."""
     gc.collect()
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return 0
-    ctypes.CDLL(None).malloc_trim(0)
-    line = next(line for line in status.read_text().splitlines() if line.startswith("RssAnon"))
-    return 1024 * int(line.split()[1])
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
+    return status_bytes("RssAnon")
 
 
 # The largest
@@ -244,7 +242,7 @@ def main() -> None:
     real = _large.some_keys(given)
     real = replace(real, query_vectors=real.query_vectors[:: 1000 // given.queries].copy())
     print(_large.head(f"{given.queries} queries, tolerance {TOLERANCE}"))
-    found = [in_a_process(_large.first(real, size)) for size in given.sizes]
+    found = [in_a_process(first(real, size)) for size in given.sizes]
     lack = lacking(given.largest, 384, given.work) if given.largest else None
     if lack:
         print(f"{given.largest:,} keys: not measured, for there are {lack}.\n")

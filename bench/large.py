@@ -27,30 +27,23 @@ import json
 import os
 import platform
 import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
-from bench.real_keys import RealKeys, real_keys
+from bench._common import disk_bytes, seconds, status_bytes
+from bench.real_keys import COLUMNS, RealKeys, first, real_keys
 from bench.service import Client, started
-from index import Catalog, Column, SoftDict, encoders, open_encoder, rebuilding
+from index import Catalog, SoftDict, encoders, open_encoder, rebuilding
 
 NAME = "keys"
-COLUMNS = (
-    Column("label", "category"),
-    Column("length", "number"),
-    Column("latitude", "number"),
-    Column("longitude", "number"),
-    Column("globe", "vector", 3),
-)
 CHECKED_EVERY = 500  # writes
 EXACT_CHECKS, SAMPLED_CHECKS, LISTED = 3, 16, 100  # queries of each at a check, matches compared
 EXACT_EVERY = 40  # searches of a reader
@@ -97,12 +90,6 @@ def given_vectors() -> Iterator[Given]:
         encoders._open["builtin"] = real
 
 
-def first(keys: RealKeys, count: int) -> RealKeys:
-    """Leave all but the first keys out; they stand in random order."""
-    per_key = ("keys", "vectors", "label", "length", "latitude", "longitude", "globe")
-    return replace(keys, **{name: getattr(keys, name)[:count] for name in per_key})
-
-
 def table_line(what: str, figure: str, wanted: str = "") -> None:
     print(f"| {what} | {figure} | {wanted} |", flush=True)
 
@@ -111,22 +98,12 @@ def table_head(title: str) -> None:
     print(f"\n{title}\n\n| what | figure | wanted |\n|---|---|---|", flush=True)
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def cuts(took: Sequence[float]) -> tuple[float, float]:
     """Median and 99th percentile, in milliseconds."""
     if not len(took):
         return float("nan"), float("nan")
     p50, p99 = np.percentile(took, [50, 99]) * 1e3
     return float(p50), float(p99)
-
-
-def disk(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 # 1. The store
@@ -153,14 +130,14 @@ def write_store(home: Path, keys: RealKeys) -> Figures:
     with given_vectors() as given, Catalog.open(home) as catalog:
         given.know(keys.keys, keys.vectors)
         dataset = catalog.create(NAME, columns=COLUMNS)
-        written = seconds(lambda: dataset.update(values_of(keys)))
-        sketched = seconds(dataset.settle)
-    generations = disk(home / "generations")
+        written, _ = seconds(lambda: dataset.update(values_of(keys)))
+        sketched, _ = seconds(dataset.settle)
+    generations = disk_bytes(home / "generations")
     figures = {
         "write_s": written,
         "sketch_s": sketched,
         "generation_bytes": generations,
-        "database_bytes": disk(home) - generations,
+        "database_bytes": disk_bytes(home) - generations,
     }
     count = len(keys.keys)
     vectors = keys.vectors.nbytes
@@ -181,14 +158,6 @@ def search(question: str, **more: object) -> str:
     return f"GET /search?dataset={NAME}&q={quote(question)}{asked}"
 
 
-def memory(process: subprocess.Popen[str], name: str = "VmRSS") -> int:
-    """Bytes of a running process, of its mapped files too."""
-    for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return 1024 * int(line.split()[1])
-    raise ValueError(name)
-
-
 @dataclass
 class Start:
     """A start of the service."""
@@ -206,14 +175,21 @@ class Start:
 def start_service(home: Path, queries: Sequence[str], searches: int = 200) -> Start:
     begun = time.perf_counter()
     with started(home) as (process, host, port):
+
+        def memory(name: str = "VmRSS") -> int:
+            return status_bytes(name, process.pid)
+
         client = Client(host, port, timeout=PATIENCE)
         client.ask(search(queries[0]))
-        start = Start(time.perf_counter() - begun, memory(process))
+        start = Start(time.perf_counter() - begun, memory())
         start.listing = client.ask("GET /datasets")
         start.took = cuts([client.ask(search(query)) for query in queries[1 : 1 + searches]])
-        start.searched = memory(process)
+        start.searched = memory()
         start.exact = client.ask(search(queries[1], tolerance=0))
-        start.scanned, start.greatest = memory(process), memory(process, "VmHWM")
+        start.scanned, start.greatest = (
+            memory(),
+            memory("VmHWM"),
+        )
         client.close()
     return start
 
@@ -459,7 +435,7 @@ def storm(home: Path, keys: RealKeys, count: int) -> Figures:
     with given_vectors() as given, Catalog.open(home) as catalog:  # what was written is there
         given.know(keys.queries, keys.query_vectors)
         storm.dataset = catalog[NAME]
-        opening = seconds(lambda: len(storm.dataset))
+        opening, _ = seconds(lambda: len(storm.dataset))
         storm.check()
     return storm_figures(storm, writing, during, closing, left_behind, opening)
 
@@ -483,7 +459,7 @@ def close_in_the_middle(catalog: Catalog, dataset: SoftDict) -> tuple[float, boo
     dataset._moments._rebuilder.start()
     time.sleep(3e-6 * len(dataset))  # 3 s for a million
     assert dataset.settling
-    took = seconds(catalog.close)
+    took, _ = seconds(catalog.close)
     return took, any(thread.name == "softdict-sketch" for thread in threading.enumerate())
 
 

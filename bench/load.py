@@ -27,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bench._common import spread
 from index import Catalog
 from index.encoders import open_encoder
 from index.memory import load_memory
@@ -86,11 +87,6 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
-def spread(values: list[float]) -> str:
-    low, middle, high = np.percentile(values, [10, 50, 90])
-    return f"{middle:.3f} ({low:.3f}-{high:.3f})"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("table", nargs="?", type=Path)
@@ -134,7 +130,7 @@ def main() -> None:
     print("| embedding | load/encoder | rows/s | encoder's texts/s | memory MB | estimated MB |")
     print("|---|---|---|---|---|---|")
     print(
-        f"| {spread(shares)} | {spread(against)} | {np.median(rates):,.0f} "
+        f"| {spread(shares, 3)} | {spread(against, 3)} | {np.median(rates):,.0f} "
         f"| {np.median(alone):,.0f} | {grown:,.0f} | {(entries * each + beside) / 1e6:,.0f} |"
     )
 

@@ -32,10 +32,9 @@ from typing import Any
 import numpy as np
 
 from bench import _large
-from bench._large import SHOWN, TIE, percentiles
-from bench.scale import seconds
-from index.blending import blend_attention
-from index.search import TOLERANCE, Attention, attend_keys
+from bench._common import SHOWN, TIE, percentiles, seconds
+from bench.scale import answer
+from index.search import TOLERANCE
 from index.snapshot import Snapshot
 
 SHARES = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.15, 0.25, 0.5, 0.9, 1.0)
@@ -68,21 +67,6 @@ def masks(snapshot: Snapshot) -> Iterator[tuple[str, np.ndarray]]:
     yield "places", ~sentences
 
 
-def answer(
-    snapshot: Snapshot, query: np.ndarray, tau: float, allowed: np.ndarray, tolerance: float
-) -> Attention:
-    (found,) = attend_keys(
-        snapshot,
-        query[np.newaxis],
-        temperature=tau,
-        allowed=allowed,
-        k=SHOWN,
-        tolerance=tolerance,
-    )
-    blend_attention(snapshot, query, found, allowed=allowed, tolerance=tolerance)
-    return found
-
-
 def measure(
     snapshot: Snapshot, queries: np.ndarray, exact: np.ndarray, allowed: np.ndarray, tau: float
 ) -> dict[str, Any]:
@@ -93,13 +77,13 @@ def measure(
     times: dict[str, list[float]] = {"sampled": [], "scan": [], "allowed only": []}
     figures: dict[str, list[float]] = {n: [] for n in ("error", "told", "recall", "rows", "exact")}
     for tolerance in (TOLERANCE, 0.0):
-        answer(snapshot, queries[0], tau, allowed, tolerance)
+        answer(snapshot, queries[0], tau, tolerance, allowed)
     for at, query in enumerate(queries):
-        took, found = seconds(lambda q=query: answer(snapshot, q, tau, allowed, TOLERANCE))
+        took, (found, _) = seconds(lambda q=query: answer(snapshot, q, tau, TOLERANCE, allowed))
         times["sampled"].append(took)
         if at % 5 == 0:
             asked = queries[at - 2]
-            took, _ = seconds(lambda q=asked: answer(snapshot, q, tau, allowed, 0.0))
+            took, _ = seconds(lambda q=asked: answer(snapshot, q, tau, 0.0, allowed))
             times["scan"].append(took)
             took, _ = seconds(lambda q=asked: alone @ q)
             times["allowed only"].append(took * np.count_nonzero(allowed) / len(alone))

@@ -36,7 +36,6 @@ import importlib.util
 import json
 import multiprocessing
 import os
-import platform
 import sys
 import tempfile
 import time
@@ -49,14 +48,14 @@ from typing import Any
 
 import numpy as np
 
-from bench._stores import PEERS, SHOWN, Softdict, Table, disk_bytes, emptied
+from bench._common import SHOWN, TIE, disk_bytes, machine, percentiles
+from bench._stores import PEERS, Softdict, Table, emptied
 
 TEMPERATURES = (0.02, 0.03, 0.05, 0.1)
 ROUNDS = 10  # softdict answers some of a round's queries, then the peer all of them
 SHARE = 5  # every fifth query of a round also goes to softdict
 WARM_UP = 20  # queries
 LOAD_LIMIT, ASK_LIMIT = 240, 60  # seconds of a peer
-TIE = 1e-6  # cosine
 QUIET = {
     "ANONYMIZED_TELEMETRY": "False", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1", "TRANSFORMERS_OFFLINE": "1", "ORT_DISABLE_TELEMETRY": "1",
@@ -281,7 +280,7 @@ class Truth:
                 claimed = np.array(run.told["stated"][tau])[asked]
             else:
                 claimed = np.array([claim(run.hits[query], tau) for query in asked])
-            ratio = percentiles(claimed / true)
+            ratio = percentiles(claimed / true, 10, 50, 90)
             claims[str(tau)] = {
                 "true_median": float(np.median(true)),
                 "claimed_median": float(np.median(claimed)),
@@ -297,10 +296,6 @@ def claim(hits: list[tuple[str, float]], temperature: float) -> float:
     return float(1 / np.exp((scores - scores[0]) / temperature).sum())
 
 
-def percentiles(values: Any) -> list[float]:
-    return [float(value) for value in np.percentile(values, [10, 50, 90])]
-
-
 def figures(run: Run, ratios: list[float], truth: Truth) -> dict[str, Any]:
     took = np.array(run.latency()) * 1e3
     told = {name: value for name, value in run.told.items() if name != "stated"}
@@ -309,7 +304,7 @@ def figures(run: Run, ratios: list[float], truth: Truth) -> dict[str, Any]:
         "queries": len(run.hits),
         "p50_ms": float(np.percentile(took, 50)),
         "p99_ms": float(np.percentile(took, 99)),
-        "ratio": percentiles(ratios) if ratios else [1.0, 1.0, 1.0],
+        "ratio": percentiles(ratios, 10, 50, 90) if ratios else [1.0, 1.0, 1.0],
         **truth.judge(run),
     }
 
@@ -353,15 +348,6 @@ def compare(names: list[str], table: Table, minutes: float, work: Path) -> dict[
 
 
 # What is printed
-
-
-def machine() -> str:
-    model = platform.processor() or platform.machine()
-    if Path("/proc/cpuinfo").exists():
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((line.split(": ")[1] for line in lines if "model name" in line), model)
-    ram = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{model}, {os.cpu_count()} cores, {ram:.0f} GB, Python {platform.python_version()}"
 
 
 def tables(found: dict[str, Any]) -> str:

@@ -16,16 +16,24 @@ import csv
 import gzip
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from index import Column
 from index.encoders import open_encoder
 
 SHARD = 50_000  # keys
 HELD_OUT = 500  # queries of each kind
 OTHERS = 600  # of each kind, to choose constants by
+COLUMNS = (
+    Column("label", "category"),  # language or country
+    Column("length", "number"),  # characters
+    Column("latitude", "number"),  # degrees; a sentence has none
+    Column("longitude", "number"),
+    Column("globe", "vector", 3),
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,12 @@ class RealKeys:
     queries: list[str]
     query_vectors: np.ndarray  # (q, d); the first half are sentences
     others: list[str]  # queries too, that are to choose constants by
+
+
+def first(real: RealKeys, count: int) -> RealKeys:
+    """Leave all but the first keys out; they stand in random order."""
+    per_key = ("keys", "vectors", "label", "length", "latitude", "longitude", "globe")
+    return replace(real, **{name: getattr(real, name)[:count] for name in per_key})
 
 
 def _rows(corpus: Path, name: str) -> Iterator[list[str]]:

@@ -31,13 +31,13 @@ It takes about 8 minutes at a million keys on two cores, 2 of them for the sketc
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from bench import _large
-from bench._large import SHOWN, TIE, Truth, percentiles
+from bench._common import SHOWN, TIE, percentiles, seconds
+from bench._large import Truth
 from index.answers import Blend
 from index.blending import blend_attention
 from index.search import TOLERANCE, Attention, attend_keys
@@ -54,23 +54,24 @@ FASTER = {0.02: 15, 0.03: 15, 0.05: 15, 0.1: 8}
 Found = tuple[Attention, dict[str, Blend | None]]
 
 
-def answer(snapshot: Snapshot, query: np.ndarray, tau: float, tolerance: float) -> Found:
+def answer(
+    snapshot: Snapshot,
+    query: np.ndarray,
+    tau: float,
+    tolerance: float,
+    allowed: np.ndarray | None = None,
+) -> Found:
+    allowed = snapshot.alive if allowed is None else allowed
     (found,) = attend_keys(
         snapshot,
         query[np.newaxis],
         temperature=tau,
-        allowed=snapshot.alive,
+        allowed=allowed,
         k=SHOWN,
         tolerance=tolerance,
     )
-    blends = blend_attention(snapshot, query, found, allowed=snapshot.alive, tolerance=tolerance)
+    blends = blend_attention(snapshot, query, found, allowed=allowed, tolerance=tolerance)
     return found, blends
-
-
-def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
-    made = work()
-    return time.perf_counter() - start, made
 
 
 def measure(
