@@ -743,15 +743,22 @@ def test_a_line_of_json_that_is_cut_short_is_told_where_it_ends(end: str) -> Non
         (["9007199254740993", "1", "2"], "text"),  # and this one its last digit
         (["1_000", "2"], "text"),
         (["+34600123456", "+1"], "text"),  # a telephone number would lose its sign
+        (["+12345678", "+1"], "text"),
+        (["+1234567", "+1"], "number"),
+        (["1." + "0" * 62, "2"], "number"),
+        (["1." + "0" * 63, "2"], "text"),
         (["912 345 678", "600 123 456"], "text"),  # likewise its spaces
         (["1 234,5", "12 34,5"], "text"),
         (["١", "٢"], "text"),
         (["inf", "1e999"], "text"),
+        (["5e1234"], "text"),  # a code that no number is as great as
+        (["9007199254740992", "1"], "number"),
         (["[1, 2]", "[3, 4]"], "vector"),
         (["[1, 2]", "[3]"], "text"),
         (["[1, true]", "[]"], "text"),
         (["a", "b", "a", "b"], "category"),
         (["a", "b", "a"], "text"),
+        (["a", "a"], "category"),
         (["a" * 101] * 10, "text"),
         (["NA", "NA", "x", "x"], "category"),
         (["", ""], "text"),
@@ -776,6 +783,8 @@ def test_a_column_of_text_cells_has_its_type(cells: list[str], kind: str) -> Non
         ([1, "a"], "text"),
         ([2**60, 1], "text"),
         ([[1, 2], [3, 4], None], "vector"),
+        ([[1, 2], "a"], "vector"),  # half of them: the other is a wrong value
+        ([[1, 2], "a", "b"], "text"),
         (["a", "a", "b", "b"], "category"),
         ([list(np.array([1, 2])), [np.float32(0.5), Fraction(1, 2)]], "vector"),
         ([np.True_, np.False_], "category"),
@@ -905,6 +914,7 @@ def test_what_is_spelled_with_a_unit_is_read_as_it_is_without(
     [
         (["$5", "7", "$9"], "number", "$"),  # what has none is in that of the others
         (["$5", "7", "8"], "text", None),  # few have it
+        (["$5", "7", "8", "$9"], "number", "$"),
         (["$5", "€7", "$9"], "text", None),
         (["$5", "US$7"], "text", None),
         (["$5"] * 19 + ["€7"], "number", "$"),
@@ -1027,6 +1037,7 @@ def test_another_unit_than_the_columns_is_no_number_of_it() -> None:
         (["1.230 €", "2.500 €"], "number", "€", [1230, 2500]),  # no price has three decimals
         (["$1,230", "$2,500"], "number", "$", [1230, 2500]),
         (["10 %", None], "number", "%", [10, None]),
+        (["0,5 %", "1.234 %"], "number", "%", [0.5, 1234]),
         (["12.50", "7"], "text", None, ["12.50", "7"]),  # JSON has numbers for these
         (["5 €", "7"], "text", None, ["5 €", "7"]),
         (["5 €", "5 $"], "text", None, ["5 €", "5 $"]),

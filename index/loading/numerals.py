@@ -70,16 +70,13 @@ def read_numeral(spelled: str) -> Numeral | None:
     if found is None:
         apart, unit = unit_apart(spelled)
         digits = _plain(apart)
-        found = _KINDS.fullmatch(digits) if unit else None
+        found = _KINDS.fullmatch(digits)
     if found is None:
         return None
-    numeral = Numeral(found.lastgroup or "", digits, unit)
-    if numeral.kind == "int" and _is_spoiled(digits):
-        return numeral._replace(kind="code")
-    if "e" in digits.lower():
-        style: Style = "comma" if numeral.kind == "comma" else "point"
-        return numeral if math.isfinite(numeral.number(style)) else None
-    return numeral
+    if "e" in digits.lower() and not math.isfinite(float(digits.replace(",", "."))):
+        return None
+    spoiled = found["int"] and _is_spoiled(digits)
+    return Numeral("code" if spoiled else found.lastgroup or "", digits, unit)
 
 
 def _plain(spelled: str) -> str:
