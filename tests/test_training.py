@@ -419,7 +419,8 @@ def write_questions(folder: Path, n: int = 1) -> None:
     (folder / "clinc150").mkdir()
     intents = [f"wish {i // 4 % 4}" for i in range(min(n, 300))]
     parts = {"train": [[f"how are you {i}", intent] for i, intent in enumerate(intents)],
-             "val": [[f"are you well {i}", intent] for i, intent in enumerate(intents)],
+             "val": [*([f"are you well {i}", intent] for i, intent in enumerate(intents)),
+                     ["who are you", "asked for once"]],
              "oos_val": [["what is this", "oos"]]}  # fmt: skip
     (folder / "clinc150/train_val.json").write_text(json.dumps(parts))
 

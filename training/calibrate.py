@@ -97,10 +97,10 @@ def sources(encode, prepared: Path, folder: Path, seed: int) -> list[Source]:
     half = halves(np.array([g if g >= 0 else 10**6 + i for i, (_, g) in enumerate(queries)]), seed)
     add("banking, CLINC queries", [q for q, _ in queries], [k for k, _ in keys],
         [g for _, g in queries], [g for _, g in keys], half)  # fmt: skip
-    names = sorted({label for _, label in intents["train"]})
-    keys = [(text, names.index(label)) for text, label in intents["train"]]
+    place = {name: i for i, name in enumerate(sorted({label for _, label in intents["train"]}))}
+    keys = [(text, place[label]) for text, label in intents["train"]]
     asked = rng.sample(intents["val"], min(1000, len(intents["val"])))
-    queries = [(text, names.index(label)) for text, label in asked]
+    queries = [(text, place.get(label, -1)) for text, label in asked]
     outside = intents.get("oos_val", []) + intents.get("oos_train", [])
     queries += [(text, -1) for text, _ in outside]
     half = halves(np.array([g if g >= 0 else 10**6 + i for i, (_, g) in enumerate(queries)]), seed)
