@@ -62,12 +62,13 @@ def sources(encode, prepared: Path, folder: Path, seed: int) -> list[Source]:
     dev = json.loads((prepared / "dev.json").read_text(encoding="utf-8"))
     found = []
 
-    def add(name, queries, keys, query_group, key_group, fit=None) -> None:
+    def add(name, queries, keys, query_group, key_group) -> None:
         query_group, key_group = np.array(query_group), np.array(key_group)
         if len(np.intersect1d(query_group, key_group)) < LEAST:
             print(f"{name}: too few to tell, left out")
             return
-        fit = halves(query_group, seed) if fit is None else fit
+        alone = 10**6 + np.arange(len(query_group))  # each query that no key answers
+        fit = halves(np.where(query_group < 0, alone, query_group), seed)
         scores = encode(list(queries)) @ encode(list(keys)).T
         found.append(Source(name, scores, query_group, key_group, fit))
 
@@ -94,18 +95,16 @@ def sources(encode, prepared: Path, folder: Path, seed: int) -> list[Source]:
     other = [(text, -1) for text, label in intents["val"]
              if not any(word in label for word in SHARED)]  # fmt: skip
     queries = own + rng.sample(other, min(600, len(other)))
-    half = halves(np.array([g if g >= 0 else 10**6 + i for i, (_, g) in enumerate(queries)]), seed)
     add("banking, CLINC queries", [q for q, _ in queries], [k for k, _ in keys],
-        [g for _, g in queries], [g for _, g in keys], half)  # fmt: skip
+        [g for _, g in queries], [g for _, g in keys])  # fmt: skip
     place = {name: i for i, name in enumerate(sorted({label for _, label in intents["train"]}))}
     keys = [(text, place[label]) for text, label in intents["train"]]
     asked = rng.sample(intents["val"], min(1000, len(intents["val"])))
     queries = [(text, place.get(label, -1)) for text, label in asked]
     outside = intents.get("oos_val", []) + intents.get("oos_train", [])
     queries += [(text, -1) for text, _ in outside]
-    half = halves(np.array([g if g >= 0 else 10**6 + i for i, (_, g) in enumerate(queries)]), seed)
     add("CLINC150, out of scope", [q for q, _ in queries], [k for k, _ in keys],
-        [g for _, g in queries], [g for _, g in keys], half)  # fmt: skip
+        [g for _, g in queries], [g for _, g in keys])  # fmt: skip
     return found
 
 
@@ -146,13 +145,6 @@ def features(scores: np.ndarray) -> dict[str, float]:
     """Return what the confidence reads from the (n,) scores of all allowed keys, n ≥ 1."""
     top = float(scores.max())
     return {"top": top, "lift": top - float(scores.mean()), "log_keys": math.log(len(scores))}
-
-
-def confidence(scores: np.ndarray, coefficients: dict[str, float]) -> float:
-    """Return P(the dictionary holds an answer) from the (n,) scores of all allowed keys."""
-    values = {"intercept": 1.0, **features(scores)}
-    logit = sum(weight * values[name] for name, weight in coefficients.items())
-    return 1 / (1 + math.exp(-logit))
 
 
 def examples(source: Source, fit: bool, seed: int) -> tuple[np.ndarray, np.ndarray]:
