@@ -420,6 +420,13 @@ def test_the_shape_of_delimited_text_is_found(content: str, expected: Rows) -> N
     assert load(content) == expected
 
 
+def test_the_line_that_names_the_separator_settles_it_unless_one_is_given() -> None:
+    content = "sep=,\na;1,5\nb;2,6\n"
+
+    assert load(content) == [("a;1", (5,)), ("b;2", (6,))]
+    assert load(content, delimiter=";") == [("a", (1.5,)), ("b", (2.6,))]
+
+
 @given(
     rows=st.lists(
         st.tuples(*[st.text(st.characters(codec="utf-8", exclude_characters="\0"))] * 2),
