@@ -21,7 +21,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from index.vectors import Codes, Rows, nearest, spherical_means
+from index.vectors import Codes, Rows, k_means, nearest
 
 SKETCHED_FROM = 100_000  # rows: with fewer, looking at each is as fast
 SAMPLE_PER_CELL = 64  # rows that k-means sees for each mean
@@ -96,7 +96,7 @@ def build_sketch(
     rng = np.random.default_rng(seed)
     count = max(1, round(n**0.5))
     chosen = np.sort(rng.choice(n, min(n, SAMPLE_PER_CELL * count), replace=False))
-    means = spherical_means(rows[chosen], count, rounds=ROUNDS, seed=seed, look=look)
+    means = k_means(rows[chosen], count, rounds=ROUNDS, seed=seed, look=look)
     cell = np.empty(n, np.int64)
     for start in range(0, n, CHUNK):
         look()

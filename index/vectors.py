@@ -280,10 +280,8 @@ def _padded(rows: Rows, width: int) -> Rows:
     return np.pad(rows, ((0, 0), (0, lack))) if lack else rows
 
 
-def spherical_means(
-    rows: Rows, count: int, *, rounds: int, seed: int, look: Callable[[], None]
-) -> Rows:
-    """Find ``count`` directions near which unit rows gather (k-means on the sphere).
+def k_means(rows: Rows, count: int, *, rounds: int, seed: int, look: Callable[[], None]) -> Rows:
+    """Find ``count`` points near which rows gather.
 
     ``look`` is called before each round, and may raise.
     """
@@ -292,7 +290,7 @@ def spherical_means(
     for _ in range(rounds):
         look()
         kmeans = faiss.Kmeans(
-            rows.shape[1], count, niter=1, spherical=True, seed=seed,
+            rows.shape[1], count, niter=1, seed=seed,
             min_points_per_centroid=1, max_points_per_centroid=len(rows),
         )  # fmt: skip
         kmeans.train(rows, init_centroids=means)
@@ -301,7 +299,7 @@ def spherical_means(
 
 
 def nearest(rows: Rows, means: Rows) -> NDArray[np.int64]:
-    """Give the number of the mean with the greatest product, for each row."""
-    index = _faiss().IndexFlatIP(means.shape[1])
+    """Give the number of the nearest mean, for each row."""
+    index = _faiss().IndexFlatL2(means.shape[1])
     index.add(means)
     return np.asarray(index.search(np.ascontiguousarray(rows), 1)[1][:, 0])

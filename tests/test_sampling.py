@@ -98,6 +98,22 @@ def test_the_order_is_a_permutation_and_cells_are_runs_of_rows_near_their_mean(s
     np.testing.assert_allclose(sketch.strays[picked], np.array(spreads) / pooled, rtol=1e-3)
 
 
+def test_a_key_that_is_like_no_other_is_seldom_in_a_cell_of_many_that_are():
+    """Of its cell it would be many deviations off: nothing would foretell its weight."""
+    rng = np.random.default_rng(8)
+    centres = rng.standard_normal((3, D))
+    crowd = centres[rng.integers(0, 3, N - 3000)] + 0.25 * rng.standard_normal((N - 3000, D))
+    rows = np.concatenate([crowd, rng.standard_normal((3000, D))]).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    order, sketch = build_sketch(rows)
+    rows, astray = rows[order].astype(float), 0
+
+    for start, end in zip(sketch.starts[:-1], sketch.starts[1:], strict=True):
+        squares = ((rows[start:end] - rows[start:end].mean(axis=0)) ** 2).sum(axis=1)
+        astray += np.count_nonzero(squares > 10 * squares.mean())
+    assert astray <= 10  # of 3,000
+
+
 def test_the_same_rows_make_the_same_sketch(sketched):
     order, sketch = build_sketch(gathered_rows(N, 0))
     again, twin = build_sketch(gathered_rows(N, 0))
