@@ -49,6 +49,7 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 DEEP = 5.0  # standard deviations above its middle, a cell still holds a key or two
+SURELY = 4.0  # standard deviations below what is expected of its code, a key scores no more
 LEAST_LOOKED_AT = 2.0  # times as many keys as are wanted
 THIN = 0.1  # of a cell's keys are allowed: looking at the codes of all costs more than those
 HALVINGS = 8  # of the scores that a bar may lie at: to within a hundredth
@@ -164,6 +165,15 @@ class Outlook:
             firsts=left.bounds[:-1],
             sizes=np.where(self.sizes > 0, np.diff(left.bounds), 0),
         )
+
+    def rivals(self, last: float, listed: Numbers) -> Numbers:
+        """Give the near rows that may score above ``last``: their codes lead to expect nearly as
+        much, or as much as of one that is ``listed`` though it was only drawn.
+        """
+        taken = len(self.head_scores)
+        likely = int(np.searchsorted(-self.edge, self.bar - last + SURELY * self.stray))
+        drawn = np.flatnonzero(np.isin(self.near[taken:], listed))
+        return self.near[: taken + max(likely, int(drawn.max(initial=-1)) + 1)]
 
     def sample(self, shares: tuple[Floats, Floats]) -> Sample:
         """Draw by ``shares`` beside the head; the same keys whenever the same is asked."""

@@ -107,7 +107,8 @@ class Attention:
     @property
     def best(self) -> float:
         """The greatest score of an allowed key; -∞ with none."""
-        return float(self.state.peak[0]) * self.temperature
+        known = (self.state.peak[0], *self.state.top_logits[0, :1])  # some are scored to be listed
+        return float(max(known)) * self.temperature
 
 
 def attend_keys(
@@ -320,17 +321,23 @@ def _outlook(
 def _with_list(
     snapshot: Snapshot, part: _Part, query: Rows, attention: Attention, k: int
 ) -> Attention:
-    """List more keys than a sample has the best of: more are scored, and no weight changes."""
-    taken = EACH_LISTED * k
-    if taken <= TAKEN or attention.rows is None:
+    """List the best keys: more that may be among them are scored, and no weight changes."""
+    taken, outlook = EACH_LISTED * k, attention.outlook
+    if attention.rows is None or outlook is None:
         return attention
     tau, asked = attention.temperature, query[np.newaxis]
-    outlook = _outlook(snapshot, part, query, tau, taken)
+    last = float(attention.state.top_logits[0, -1]) * tau
+    if taken > TAKEN:
+        outlook = _outlook(snapshot, part, query, tau, taken)
+        last = last if outlook is None else max(last, float(np.sort(outlook.head_scores)[-k]))
     if outlook is None:
         more = np.setdiff1d(np.flatnonzero(part.allowed), attention.rows)
         scores = snapshot.scores(asked)[0, more]
     else:
-        more = np.setdiff1d(outlook.near[: len(outlook.head_scores)], attention.rows)
+        rivals = outlook.rivals(last, attention.state.top_rows[0])
+        if outlook is attention.outlook and len(rivals) == len(outlook.head_scores):
+            return attention
+        more = np.setdiff1d(rivals, attention.rows)
         scores = snapshot.scores_at(asked, more)[0]
     best = attend(np.concatenate([attention.scores, scores])[np.newaxis], temperature=tau, k=k)
     top_rows = _moved_rows(best.top_rows, np.concatenate([attention.rows, more]))

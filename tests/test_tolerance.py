@@ -269,12 +269,55 @@ def test_where_the_mask_hides_the_nearest_keys_the_best_of_the_others_are_still_
         assert len(set(found.state.top_rows[0].tolist()) & set(best.tolist())) >= 0.9 * k
 
 
+@pytest.mark.parametrize(("k", "right"), [(1, 0.98), (5, 0.9)])
+def test_the_best_of_many_near_duplicates_are_listed(
+    near_duplicates: tuple[Snapshot, np.ndarray], k: int, right: float
+) -> None:
+    """Codes hardly tell them apart, and at this τ few of them are drawn."""
+    snapshot, queries = near_duplicates
+    rows, whole = snapshot.blocks[0].vectors[:].astype(float), 0
+    for query in queries:
+        (found,) = attend_keys(
+            snapshot, query[np.newaxis], temperature=0.3, allowed=snapshot.alive, k=k,
+            tolerance=TOLERANCE,
+        )  # fmt: skip
+        scores = rows @ query.astype(float)
+
+        assert found.scored < len(rows)
+        assert (np.diff(found.state.top_logits[0]) <= 0).all()
+        assert found.best == pytest.approx(found.state.top_logits[0, 0] * 0.3)
+        whole += (scores[found.state.top_rows[0]] >= np.sort(scores)[-k] - 1e-6).all()
+    assert whole / len(queries) >= right
+
+
+@pytest.fixture(scope="module")
+def near_duplicates() -> tuple[Snapshot, np.ndarray]:
+    """24 crowds of 1,250 keys within a cosine of .999, in 3 families; and 60 queries near some."""
+    rng, d = np.random.default_rng(8), 192
+
+    def beside(rows: np.ndarray, far: float) -> np.ndarray:
+        rows = rows + far / d**0.5 * rng.standard_normal(rows.shape)
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
+
+    crowds = beside(beside(np.zeros((3, d)), 1)[np.arange(24) % 3], 0.4)
+    rows = np.concatenate(
+        [beside(crowds[rng.integers(0, 24, 30_000)], 0.001**0.5), beside(np.zeros((10_000, d)), 1)]
+    )
+    queries = beside(crowds[rng.integers(0, 24, 60)], 1)
+    order, sketch = build_sketch(rows)
+    block = Snapshot.empty(()).block(
+        range(len(rows)), [str(row) for row in order], [0.0] * len(rows), VectorBlock(rows[order]),
+        [()] * len(rows),
+    )  # fmt: skip
+    return Snapshot((), (), [replace(block, sketch=sketch)]), queries
+
+
 @pytest.mark.parametrize("tau", [0.03, 0.05])
 def test_a_blend_of_what_few_weighty_keys_have_is_as_near_as_any(
     snapshot: Snapshot, tau: float
 ) -> None:
     (block,) = snapshot.blocks
-    query = open_encoder("random").encode(["query"])
+    query = open_encoder("random").encode(["another"])
     scores = (block.vectors[:] @ query[0]).astype(float)
     far = scores < np.quantile(scores, 0.4)
     rng = np.random.default_rng(1)
@@ -290,7 +333,7 @@ def test_a_blend_of_what_few_weighty_keys_have_is_as_near_as_any(
 
     for held_by in (gaps, gaps, gaps.without(gaps.place(row) for row in gone.tolist())):
         there = held_by.alive & far
-        answer = ask(held_by, temperature=tau)
+        answer = ask(held_by, query="another", temperature=tau)
 
         assert 0 < answer.scored < KEYS
         for name, values in (("size", size), ("place", place)):
