@@ -136,6 +136,7 @@ class Outlook:
         rest = np.clip(1 - found / np.maximum(sizes, 1), 1e-9, 0.5)  # of each cell
         middles -= bar
         most = np.maximum(middles + spreads * np.log(rest / (1 - rest)) / 1.7, 0.0)
+        powers = np.array([[2.0], [1.0]])
         return cls(
             sketch,
             keys,
@@ -149,8 +150,7 @@ class Outlook:
             bar,
             bounds[:-1],
             sizes,
-            np.exp(_log_mean_exp(middles, spreads, 2 / temperature, most) / 2),
-            np.exp(_log_mean_exp(middles, spreads, 1 / temperature, most)),
+            *np.exp(_log_mean_exp(middles, spreads, powers / temperature, most) / powers),
         )
 
     def under(self, left: Left) -> Outlook:
@@ -296,7 +296,7 @@ def _runs(firsts: Numbers, sizes: Numbers) -> Numbers:
     return places
 
 
-def _log_mean_exp(middles: Floats, spreads: Floats, rate: float, most: Floats) -> Floats:
+def _log_mean_exp(middles: Floats, spreads: Floats, rate: Floats, most: Floats) -> Floats:
     """Compute log E[exp(rate x); x < most] of normal x with these means and deviations."""
     tilted = middles + rate * spreads**2
     below = _log_normal_share((most - tilted) / spreads)
