@@ -64,7 +64,7 @@ def blend_attention(
             query[np.newaxis],
             temperature=attention.temperature,
             allowed=snapshot.having[numbers[0]] if allowed is snapshot.alive else allowed & known,
-            k=1,
+            k=0,
             tolerance=ALONE * tolerance,
             seen=attention.outlook if unevenness < SEEN * limit else None,
         )

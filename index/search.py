@@ -131,7 +131,7 @@ def attend_keys(
     allowed : (n,) bool array
         Which rows may be attended to.
     k : int
-        How many of the best to list. They change no weight.
+        How many of the best to list, if any. They change no weight.
     tolerance : float
         Wanted total variation error of the weights, and wanted error of a blended number over
         its standard deviation, both at 95 %. At 0, and where it is as cheap, every key is
@@ -323,7 +323,7 @@ def _with_list(
 ) -> Attention:
     """List the best keys: more that may be among them are scored, and no weight changes."""
     taken, outlook = EACH_LISTED * k, attention.outlook
-    if attention.rows is None or outlook is None:
+    if k == 0 or attention.rows is None or outlook is None:
         return attention
     tau, asked = attention.temperature, query[np.newaxis]
     last = float(attention.state.top_logits[0, -1]) * tau
