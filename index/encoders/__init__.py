@@ -5,8 +5,8 @@
     random[:SEED]      a fixed random direction for each text, for teaching
     circle[:WORDS]     words at equal angles on a circle, for teaching
 
-``open_encoder`` gives an encoder that many threads may share: one worker thread runs
-the model (tokenizers are not safe across threads) and batches what arrives together.
+``open_encoder`` gives an encoder that many threads may share: a worker thread batches what
+arrives together, and runs a model that only one thread may use (``worker`` says more).
 """
 
 from __future__ import annotations
