@@ -153,7 +153,8 @@ class EncoderWorker:
         """Take the steps of some bulk work: give places of its texts and their rows."""
         self._check_process()
         steps = iter(encoder.steps([_readable(text) for text in texts], kind=kind))
-        ending = partial(self.close)  # as for the thread, in case that the caller's is such a one
+        # In case that the caller's is a daemon thread, too; a partial is equal to no other one.
+        ending = partial(self.close)
         atexit.register(ending)
         try:
             while True:
