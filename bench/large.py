@@ -32,6 +32,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -175,21 +176,15 @@ class Start:
 def start_service(home: Path, queries: Sequence[str], searches: int = 200) -> Start:
     begun = time.perf_counter()
     with started(home) as (process, host, port):
-
-        def memory(name: str = "VmRSS") -> int:
-            return status_bytes(name, process.pid)
-
+        memory = partial(status_bytes, process=process.pid)
         client = Client(host, port, timeout=PATIENCE)
         client.ask(search(queries[0]))
-        start = Start(time.perf_counter() - begun, memory())
+        start = Start(time.perf_counter() - begun, memory("VmRSS"))
         start.listing = client.ask("GET /datasets")
         start.took = cuts([client.ask(search(query)) for query in queries[1 : 1 + searches]])
-        start.searched = memory()
+        start.searched = memory("VmRSS")
         start.exact = client.ask(search(queries[1], tolerance=0))
-        start.scanned, start.greatest = (
-            memory(),
-            memory("VmHWM"),
-        )
+        start.scanned, start.greatest = memory("VmRSS"), memory("VmHWM")
         client.close()
     return start
 
