@@ -260,10 +260,17 @@ class Catalog(Mapping[str, SoftDict]):
     def delete(self, name: str) -> None:
         """Remove a dataset with all it holds."""
         with self._changing:
-            gone = self[name]
-            self._store.delete_dataset(gone.id)
-            gone.retire()
-            self._datasets = {n: kept for n, kept in self._datasets.items() if n != name}
+            self.drop(self[name])
+
+    def drop(self, dataset: SoftDict) -> None:
+        """Remove this very dataset, and none that took its place; raise UnknownDataset then."""
+        with self._changing:
+            if self[dataset.name] is not dataset:
+                raise UnknownDataset(dataset.name, list(self._datasets))
+            self._store.delete_dataset(dataset.id)
+            dataset.retire()
+            kept = {name: each for name, each in self._datasets.items() if each is not dataset}
+            self._datasets = kept
 
     def _publish(self, dataset: SoftDict) -> None:
         if dataset.name in self._datasets:

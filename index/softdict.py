@@ -68,6 +68,7 @@ from index.settings import (
 from index.snapshot import Place, Snapshot
 from index.store import Record, Store
 from index.temperature import Temperature
+from index.turns import Turn
 from index.values import check_columns
 from index.vectors import VectorBlock
 from index.wording import counted
@@ -227,6 +228,11 @@ class SoftDict(MutableMapping[str, Any]):
     def retire(self) -> None:
         """Stop, and drop what is kept beside the store: the dataset is there no more."""
         self._moments.end()
+
+    @property
+    def turn(self) -> Turn:
+        """The writers' turn: ``with d.turn`` looks and then writes, with nobody in between."""
+        return self._moments.turn
 
     @property
     def settling(self) -> bool:

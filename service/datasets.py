@@ -6,9 +6,10 @@ from urllib.parse import quote
 
 from flask import Response
 
-from index.answers import Description, LoadReport
+from index.answers import LoadReport
 from index.softdict import SoftDict
 
+from .conditions import Conditions
 from .incoming import DatasetPath, ExportQuery, LoadQuery, SettingsBody
 from .outgoing import DatasetOut, DatasetsOut, JobOut, LoadOut
 from .problems import said
@@ -46,28 +47,28 @@ def create(query: LoadQuery) -> tuple[LoadOut | JobOut, int, dict[str, str]]:
     return _job(outcome) if isinstance(outcome, Job) else _loaded(outcome)
 
 
-@routes.get("/datasets/<name>", responses={200: DatasetOut, **said(404, 503)})
-def describe(path: DatasetPath) -> DatasetOut:
+@routes.get("/datasets/<name>", responses={200: DatasetOut, 304: None, **said(404, 412, 503)})
+def describe(path: DatasetPath, header: Conditions) -> Response:
     """Describe a dataset: columns, counts, encoder, temperature, version."""
-    return DatasetOut.of(runtime().dataset(path.name).describe())
+    return header.tagged(_shown(runtime().dataset(path.name)))
 
 
-@routes.patch("/datasets/<name>", responses={200: DatasetOut, **said(404, 413, 415, 503, 507)})
-def change(path: DatasetPath, body: SettingsBody) -> DatasetOut:
+@routes.patch("/datasets/<name>", responses={200: DatasetOut, **said(404, 412, 413, 415, 503, 507)})
+def change(path: DatasetPath, header: Conditions, body: SettingsBody) -> DatasetOut:
     """Set a dataset's temperature, tolerance and precision."""
 
-    def changed(dataset: SoftDict) -> Description:
+    def changed(dataset: SoftDict) -> DatasetOut:
         dataset.configure(**body.given)
-        return dataset.describe()
+        return _shown(dataset)
 
-    return DatasetOut.of(runtime().write(path.name, changed))
+    return runtime().write(path.name, header.on(_shown, changed))
 
 
-@routes.delete("/datasets/<name>", responses={204: None, **said(404, 503, 507)})
-def delete(path: DatasetPath) -> tuple[str, int]:
+@routes.delete("/datasets/<name>", responses={204: None, **said(404, 412, 503, 507)})
+def delete(path: DatasetPath, header: Conditions) -> tuple[str, int]:
     """Delete a dataset with everything in it."""
     state = runtime()
-    state.write(path.name, lambda found: state.catalog.delete(found.name))
+    state.write(path.name, header.on(_shown, state.catalog.drop))
     return "", 204
 
 
@@ -90,6 +91,10 @@ def export(path: DatasetPath, query: ExportQuery) -> Response:
         content_type=MEDIA_TYPES[query.format],
         headers={"Content-Disposition": f"attachment; filename*=UTF-8''{filename}"},
     )
+
+
+def _shown(dataset: SoftDict) -> DatasetOut:
+    return DatasetOut.of(dataset.describe())
 
 
 def _job(job: Job) -> tuple[JobOut, int, dict[str, str]]:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from operator import delitem
 
+from flask import Response
+
+from index.softdict import SoftDict
+
+from .conditions import Conditions
 from .incoming import DatasetPath, EntryBody, EntryPath, PageQuery
 from .outgoing import EntriesOut, EntryOut
 from .problems import said
@@ -23,25 +28,36 @@ def entries(path: DatasetPath, query: PageQuery) -> EntriesOut:
     return EntriesOut(entries=shown, total=total, next=end if end < total else None)
 
 
-@routes.get(ENTRY, responses={200: EntryOut, **said(404, 503)})
-def get(path: EntryPath) -> EntryOut:
-    """Look a key up exactly, as a plain dictionary does."""
-    return EntryOut.of(runtime().dataset(path.name).entry(path.key))
+@routes.get(ENTRY, responses={200: EntryOut, 304: None, **said(404, 412, 503)})
+def get(path: EntryPath, header: Conditions) -> Response:
+    """Look a key up exactly, as a plain dictionary does; its ETag is for If-Match."""
+    return header.tagged(_shown(runtime().dataset(path.name), path.key))
 
 
 @routes.put(
     ENTRY,
-    responses={200: EntryOut, 201: EntryOut, **said(404, 409, 413, 415, 503, 507)},
+    responses={200: EntryOut, 201: EntryOut, **said(404, 409, 412, 413, 415, 503, 507)},
     description="A column that is left out has no value then; an attribute stays as it was.",
 )
-def put(path: EntryPath, body: EntryBody) -> tuple[EntryOut, int]:
+def put(path: EntryPath, header: Conditions, body: EntryBody) -> tuple[EntryOut, int]:
     """Set the values of a key, new or not."""
-    entry, new = runtime().write(path.name, lambda found: found.put_entry(path.key, body.values))
+    change = header.on(
+        lambda found: _shown(found, path.key),
+        lambda found: found.put_entry(path.key, body.values),
+    )
+    entry, new = runtime().write(path.name, change)
     return EntryOut.of(entry), 201 if new else 200
 
 
-@routes.delete(ENTRY, responses={204: None, **said(404, 503, 507)})
-def delete(path: EntryPath) -> tuple[str, int]:
+@routes.delete(ENTRY, responses={204: None, **said(404, 412, 503, 507)})
+def delete(path: EntryPath, header: Conditions) -> tuple[str, int]:
     """Delete a key."""
-    runtime().write(path.name, lambda found: delitem(found, path.key))
+    change = header.on(
+        lambda found: _shown(found, path.key), lambda found: delitem(found, path.key)
+    )
+    runtime().write(path.name, change)
     return "", 204
+
+
+def _shown(dataset: SoftDict, key: str) -> EntryOut:
+    return EntryOut.of(dataset.entry(key))

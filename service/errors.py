@@ -7,6 +7,7 @@ SoftDictError
     ├── TooLarge              a body above its limit
     ├── NoDatasets            the store is empty
     ├── UnknownJob            no job of that id
+    ├── ConditionFailed       If-Match or If-None-Match does not hold
     ├── JobFinished           a job that can no longer be cancelled
     ├── JobCancelled          a job that was asked to stop
     ├── TooManyJobs           the queue is full
@@ -56,6 +57,19 @@ class NoDatasets(ServiceError):
         super().__init__(
             "there are no datasets yet; load a table, with POST /datasets or the command load"
         )
+
+
+class ConditionFailed(ServiceError):
+    """A condition of the request, If-Match or If-None-Match, does not hold; nothing was changed."""
+
+    def __init__(self, header: str) -> None:
+        self.header = header
+        why = {
+            "If-Match": "it was changed, or deleted, since it had the ETag that was sent; get it "
+            "again, and send the ETag that it has now",
+            "If-None-Match": "it is there already; get it, and send its ETag as If-Match",
+        }
+        super().__init__(f"{header} does not hold: {why[header]}")
 
 
 class UnknownJob(ServiceError):

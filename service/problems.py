@@ -96,6 +96,7 @@ TABLE = (
     ),
     ProblemType(errors.TooLarge, 413, "too-large", "The body is too large"),
     ProblemType(errors.NoDatasets, 404, "no-datasets", "There is nothing to ask yet"),
+    ProblemType(errors.ConditionFailed, 412, "condition-failed", "A condition does not hold"),
     ProblemType(errors.UnknownJob, 404, "unknown-job", "No job has this id"),
     ProblemType(errors.JobFinished, 409, "job-finished", "The job has ended"),
     ProblemType(errors.JobCancelled, 409, "job-cancelled", "The job was cancelled"),

@@ -51,15 +51,15 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class _Parsed:
-    """Views get parsed models by name: ``path``, ``query``, ``body``."""
+    """Views get parsed models by name: ``path``, ``query``, ``header``, ``body``."""
 
     @staticmethod
     def create_view_func(*parts: Any, **_: Any) -> Callable[..., Response]:
-        view, _header, _cookie, path, query, _form, body, _raw = parts
+        view, header, _cookie, path, query, _form, body, _raw = parts
 
         @wraps(view)
         def answer(**url: str) -> Response:
-            return shaped(view(**parsed(url, path=path, query=query, body=body)))
+            return shaped(view(**parsed(url, path=path, query=query, header=header, body=body)))
 
         return answer
 
@@ -97,6 +97,7 @@ def parsed(
     *,
     path: type[BaseModel] | None,
     query: type[BaseModel] | None,
+    header: type[BaseModel] | None,
     body: type[BaseModel] | None,
 ) -> dict[str, BaseModel]:
     """Parse each part that the view asks for; raise InvalidRequest with every fault of them."""
@@ -105,6 +106,8 @@ def parsed(
     if path:
         parts |= _part("path", path, found, lambda: url)
     parts |= _part("query", query or NoParameters, found, lambda: _query_fields(found))
+    if header:
+        parts |= _part("header", header, found, lambda: dict(request.headers))
     if body:
         parts |= _part("body", body, found, json_body, strict=True)
     if found:
@@ -150,10 +153,13 @@ def shaped(result: Any) -> Response:
     """Turn what a view returned into a response: models become JSON, in UTF-8."""
     result, *rest = result if isinstance(result, tuple) else (result,)
     if isinstance(result, BaseModel):
-        result = Response(
-            result.model_dump_json(exclude_unset=True), content_type="application/json"
-        )
+        result = Response(as_json(result), content_type="application/json")
     return make_response(result, *rest)
+
+
+def as_json(shown: BaseModel) -> bytes:
+    """Write a model as responses have it."""
+    return shown.model_dump_json(exclude_unset=True).encode()
 
 
 def _part(

@@ -272,6 +272,18 @@ def test_a_key_that_many_threads_put_is_new_to_one_of_them_and_every_put_is_kept
     assert len(d) == 1 + 20 + 160 and all(finds_itself(d, key) for key in d)
 
 
+def test_who_looks_and_writes_in_one_turn_overwrites_nobody(switching: None) -> None:
+    d = SoftDict({"counted": 0}, encoder="random")
+
+    def count(_: int) -> None:
+        for _ in range(20):
+            with d.turn:
+                d["counted"] = d["counted"] + 1
+
+    assert in_eight_threads(count) == []
+    assert d["counted"] == 160
+
+
 class Label(str):
     """Other threads may come in wherever a label is looked for."""
 
