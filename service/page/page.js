@@ -27,6 +27,7 @@ const TEXTS = {
     own: "Load a table of your own, or delete one", keyColumn: "Column of keys (found if left empty)",
     attributes: "Columns to filter by and not to blend, with commas", file: "File", name: "Name", load: "Load", cancel: "Cancel",
     replace: "replace the dataset of that name, if there is one",
+    skip: "leave out rows that cannot be read (on_error=skip)", leftOut: "Rows left out: {0}.",
     taken: "There is a dataset of that name already: tick “replace”, or choose another name.",
     number: "numbers", vector: "vectors", category: "labels", text: "texts", filter: "to filter by",
     formats: "CSV, TSV, JSON, JSON Lines or Parquet: one column of keys, the others values. It stays on this machine.",
@@ -66,6 +67,7 @@ const TEXTS = {
     own: "Carga una tabla tuya, o borra una", keyColumn: "Columna de claves (si falta, se averigua)",
     attributes: "Columnas para filtrar y no mezclar, con comas", file: "Fichero", name: "Nombre", load: "Cargar", cancel: "Cancelar",
     replace: "reemplazar los datos que tengan ese nombre, si los hay",
+    skip: "dejar fuera las filas que no se puedan leer (on_error=skip)", leftOut: "Filas que quedan fuera: {0}.",
     taken: "Ya hay datos con ese nombre: marca «reemplazar» o elige otro nombre.",
     number: "números", vector: "vectores", category: "etiquetas", text: "textos", filter: "para filtrar",
     formats: "CSV, TSV, JSON, JSON Lines o Parquet: una columna de claves y las demás de valores. No sale de esta máquina.",
@@ -137,6 +139,7 @@ let suggested = ""; // the name of the file that was chosen, for a dataset
 const t = (name, ...parts) => parts.reduce((text, part, i) => text.replace(`{${i}}`, () => part), TEXTS[language][name]);
 const far = (value) => value !== 0 && !(Math.abs(value) >= 1e-6 && Math.abs(value) < 1e16); // too many zeros to read
 const number = (value, digits = 4) => new Intl.NumberFormat(language, { maximumSignificantDigits: digits, notation: far(value) ? "scientific" : "standard" }).format(value);
+const decimal = (typed) => typed.trim().replace(",", "."); // a field for numbers would take the commas of the browser's language alone
 const whole = (value) => number(value, 17); // as it is stored
 const rounded = (value, digits = 4) => number(value, far(value) ? digits : Math.max(digits, Math.min(16, Math.floor(Math.log10(Math.abs(value))) + 1)));
 const unit = (value, name) => new Intl.NumberFormat(language, { style: "unit", unit: name, maximumFractionDigits: 0 }).format(value);
@@ -239,7 +242,7 @@ function explain(error) {
 function asked() {
   const question = { q: $("q").value, dataset: $("dataset").value };
   if ($("where").value.trim()) question.where = $("where").value;
-  if ($("tolerance").value.trim()) question.tolerance = $("tolerance").value.trim().replace(",", ".");
+  if ($("tolerance").value.trim()) question.tolerance = decimal($("tolerance").value);
   return $("auto").checked ? question : { ...question, temperature: temperature() };
 }
 
@@ -456,7 +459,7 @@ function drawHand(soft) {
   manual = {};
   $("hand-weights").replaceChildren(...first.map(({ key, weight }) => {
     const field = element("input");
-    Object.assign(field, { type: "number", min: 0, step: "any", value: Number((100 * weight).toPrecision(2)) });
+    Object.assign(field, { inputMode: "decimal", autocomplete: "off", value: number(100 * weight, 2) });
     return element("label", "", element("span", "key", key), field);
   }));
   weigh();
@@ -475,8 +478,12 @@ async function weigh() {
   weighing?.abort();
   const mine = (weighing = new AbortController());
   const { query, dataset } = last;
-  const fields = [...$("hand-weights").querySelectorAll("label")].map((label) => [label.firstChild.textContent, label.lastChild.valueAsNumber]);
-  const weights = Object.fromEntries(fields.filter(([, weight]) => weight > 0));
+  const weights = {};
+  for (const { firstChild, lastChild } of $("hand-weights").children) {
+    const weight = Number(decimal(lastChild.value));
+    lastChild.setAttribute("aria-invalid", !(weight >= 0));
+    if (weight > 0) weights[firstChild.textContent] = weight;
+  }
   manual = {};
   try {
     if (Object.keys(weights).length) {
@@ -588,8 +595,11 @@ async function load(send) {
     let outcome = await send();
     if ("state" in outcome) outcome = await finished(outcome);
     await began;
-    tell(() => [t("loaded", number(outcome.loaded, 9), outcome.key_column, outcome.columns.map(drawColumn).join(", ") || "–")]);
-    $("replace").checked = false;
+    tell(() => [
+      t("loaded", number(outcome.loaded, 9), outcome.key_column, outcome.columns.map(drawColumn).join(", ") || "–"),
+      ...(outcome.bad_row_count ? [" ", t("leftOut", number(outcome.bad_row_count, 9))] : []),
+    ]);
+    for (const name of ["replace", "skip"]) $(name).checked = false;
     await listDatasets(outcome.dataset);
     await chooseDataset();
   } catch (error) {

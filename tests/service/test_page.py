@@ -177,8 +177,12 @@ def test_weights_by_hand_blend_beside_those_of_attention(browser: Chrome) -> Non
     until(browser, lambda: text(browser, "#hand-blend") == "")
     by_hand(browser, {"méxico": "1", "alemania": "1", "inglaterra": "", "perro": ""})
     until(browser, lambda: text(browser, "#hand-blend") == "8.5")
+    by_hand(browser, {"méxico": "0,2", "alemania": "0.2", "inglaterra": ",4", "perro": "x"})
+    until(browser, lambda: text(browser, "#hand-blend") == "8.25")
+    marked = browser.find_elements(By.CSS_SELECTOR, "#hand-weights [aria-invalid=true]")
+    assert [each.get_property("value") for each in marked] == ["x"]
     browser.find_element(By.ID, "language").click()
-    assert text(browser, "#hand-blend") == "8,5", "what was typed stays in another language"
+    assert text(browser, "#hand-blend") == "8,25", "what was typed stays in another language"
 
 
 def test_a_colour_is_drawn_as_one(browser: Chrome) -> None:
@@ -432,10 +436,16 @@ def test_a_table_is_named_as_its_file_unless_a_name_was_typed(
 def test_of_many_bad_rows_it_is_said_how_many_there_are(browser: Chrome, tmp_path: Path) -> None:
     table = tmp_path / "holes.csv"
     table.write_text("key,value\na,1\n" + ",2\n" * 150)
-    chosen(browser, table).click()
+    load = chosen(browser, table)
+    load.click()
 
     until(browser, lambda: "line 3: the key is empty" in text(browser, "#loading"))
-    assert "(and 145 more). Correct them" in text(browser, "#loading")
+    assert "(and 145 more). Correct them, or load with on_error=skip" in text(browser, "#loading")
+    browser.find_element(By.XPATH, "//label[contains(., 'on_error=skip')]").click()
+    load.click()
+    until(browser, lambda: "Entries loaded: 1." in text(browser, "#loading"))
+    assert text(browser, "#loading").endswith(" Rows left out: 150.")
+    assert not browser.find_element(By.ID, "skip").is_selected(), "each load is asked for anew"
 
 
 def test_a_long_load_shows_its_progress_and_can_be_cancelled(
@@ -818,7 +828,7 @@ def test_what_the_service_says_in_english_is_marked_as_english(
 
 # What the page itself never asks for, and what it has a sentence of its own for, in both languages.
 UNMET = "invalid-key unknown-entry wrong-value malformed-request unsupported-content no-datasets"
-UNMET += " untrusted-host cannot-listen"
+UNMET += " condition-failed untrusted-host cannot-listen"
 OWN = "unknown-dataset dataset-exists unknown-job job-cancelled"
 
 
