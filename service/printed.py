@@ -142,6 +142,7 @@ def answer_lines(answer: Answer) -> Iterator[str]:
         values = ", ".join(_text(value, answer.units.get(name)) for name, value in held.items())
         yield f"{key:{width}}  {match.weight:6.1%}  {bar:{BAR}}  {values}"
     yield (
+        f"confidence {_confidence(answer)}, "
         f"temperature {answer.temperature:.3g} ({answer.temperature_source}), "
         f"{answer.effective_keys:.1f} effective keys of {answer.keys:,}"
     )
@@ -151,6 +152,12 @@ def answer_lines(answer: Answer) -> Iterator[str]:
             f"{answer.scored:,} of {answer.keys:,} keys scored, {answer.coverage:.1%} of the "
             f"weight; weights within {error:g} of exact"
         )
+
+
+def _confidence(answer: Answer) -> str:
+    if answer.confidence is None:  # so something was scored
+        return f"unknown (best score {answer.matches[0].score:.2f})"
+    return f"{answer.confidence:.1%}"
 
 
 def _cut(key: str) -> str:

@@ -198,7 +198,11 @@ def test_what_is_printed_is_for_people(run: Run, table: str) -> None:
     assert "paises: loaded 4 entries (csv)" in loaded.stdout
     assert "valor: 5 (90 % of the weight at 5)" in found
     assert "perro       100.0%  " + "█" * 30 in found
-    assert "effective keys of 4" in found
+    assert found.splitlines()[-1] == (
+        "confidence unknown (best score 1.00), temperature 0.01 (given), 1.0 effective keys of 4"
+    )
+    assert "\nconfidence 100.0%, " in run("search", "perro", "--mode", "exact").stdout
+    assert "\nconfidence 0.0%, " in run("search", "gato", "--mode", "exact").stdout
     assert compared.startswith("exact: nothing\n")
     assert run("compare", "méxico").stdout.startswith("exact: valor 7\n")
     assert "paises  4 entries  valor (number)" in run("datasets").stdout
