@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -41,6 +42,9 @@ FORMATS = {
 NO_TEXT = ("application/vnd.apache.parquet", "application/octet-stream")
 READ = ["multipart/form-data", *FORMATS]
 BLOCK = 2**20  # bytes
+DOCUMENT = re.compile(  # options, and then entries: as a table it would be one of other keys
+    rb'\s*\{(\s*"\w+"\s*:\s*("[^"]*"|[^\s"{}[\],]+)\s*,){0,20}\s*"entries"\s*:\s*[{[]'
+)
 Work = Callable[[Callable[[Progress], None]], LoadReport]
 
 
@@ -106,6 +110,8 @@ def received(query: LoadQuery, limit: int) -> Order:
         source, filename, format_ = request.stream, None, FORMATS[kind]
         charset = _charset(kind, request.mimetype_params)
     table, size = _unpacked(*_spooled(source, limit), limit)
+    if kind == "application/json":
+        _check_bare(table, query.name)
     return Order(table, size, filename, query.format or format_, query.encoding or charset, query)
 
 
@@ -168,6 +174,19 @@ def _document(query: LoadQuery) -> Order:
     table, size = _spooled(io.BytesIO(content), len(content))
     rest = body.model_copy(update={"entries": {}})  # a job that waits holds them in a file alone
     return Order(table, size, None, "json", "utf-8", rest)  # as it is written just above
+
+
+def _check_bare(table: BinaryIO, name: str) -> None:
+    """Refuse a document that has its name in the address: what is named there is a bare table."""
+    if DOCUMENT.match(table.read(BLOCK)):
+        table.close()
+        message = (
+            "with ?name= the body is a table alone; without it, send "
+            f'{{"name": "{name}", "entries": …}}; where "entries" is a key of the table, send a '
+            "list of [key, value] pairs"
+        )
+        raise InvalidRequest(Fault("name", message))
+    table.seek(0)
 
 
 def _charset(kind: str, parameters: Mapping[str, str]) -> str | None:

@@ -210,6 +210,33 @@ def test_an_option_in_the_address_and_in_the_document_is_given_twice(client: Che
     assert client.get("/datasets/p").status_code == 404
 
 
+@pytest.mark.parametrize("entries", [{"a": 1}, {"a": {"v": 1}}, [["a", 1]], [{"key": "a"}]])
+def test_a_document_with_its_name_in_the_address_is_no_table_of_one_key(
+    make: Make, entries: object
+) -> None:
+    client = make()
+    for packed in (lambda body: body, gzip.compress):
+        for options in ({}, {"name": "p", "temperature": 0.1, "header": None}):
+            body = packed(json.dumps({**options, "entries": entries}, indent=1).encode())
+            sent = {"data": body, "content_type": "application/json"}
+            faults = client.faults("POST", "/datasets?name=p", **sent)
+
+            assert '{"name": "p", "entries": …}' in faults["name"]
+    assert client.get("/datasets/p").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "table",
+    [{"entries": 3, "exits": 4}, {"exits": {"v": 4}, "entries": {"v": 3}}, [["entries", 3]]],
+)
+def test_a_table_may_have_a_key_that_is_called_entries(make: Make, table: object) -> None:
+    client = make()
+    reply = client.post("/datasets?name=p", json=table)
+
+    assert reply.status_code == 201, reply.text
+    assert client.get("/datasets/p/entries/entries").status_code == 200
+
+
 def test_a_name_twice_in_a_json_object_is_refused(client: CheckedClient) -> None:
     body = '{"name": "p", "entries": {"a": 1, "a": 2}}'
     reply = client.post("/datasets", data=body, content_type="application/json")
