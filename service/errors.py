@@ -77,7 +77,10 @@ class UnknownJob(ServiceError):
 
     def __init__(self, job: str) -> None:
         self.job = job
-        super().__init__(f"there is no job {job!r}; finished jobs are remembered for a while only")
+        super().__init__(
+            f"there is no job {job!r}; jobs are forgotten a while after they end, and when "
+            "the service stops"
+        )
 
 
 class JobFinished(ServiceError):

@@ -21,7 +21,7 @@ from flask import Flask
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import BaseWSGIServer, create_server
-from waitress.task import ErrorTask
+from waitress.task import ErrorTask, WSGITask
 
 from index.encoders import check_spec
 from index.platform import few_arenas, files_at_a_time
@@ -36,6 +36,15 @@ from .settings import Settings
 BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
 
 log = logging.getLogger(__name__)
+
+
+class _Task(WSGITask):
+    def build_response_header(self) -> bytes:
+        header: bytes = super().build_response_header()
+        command = self.request.command  # type: ignore[attr-defined]
+        if command == "HEAD":  # no body, and so no last chunk of one
+            self.chunked_response = False
+        return header
 
 
 class _ProblemTask(ErrorTask):
@@ -87,6 +96,7 @@ def _percent(byte: re.Match[bytes]) -> bytes:
 
 
 class _Channel(HTTPChannel):
+    task_class = _Task
     error_task_class = _ProblemTask
     parser_class = _Parser
 

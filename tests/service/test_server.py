@@ -186,10 +186,11 @@ def test_an_upload_that_the_disk_has_no_room_for_is_said_to_be_that(tmp_path: Pa
 
 
 def test_a_head_is_a_get_without_its_body(service: Service) -> None:
-    reply = service.ask("HEAD", "/datasets")
+    head = b" HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    replies = [raw(service, b"HEAD /datasets" + path + head) for path in (b"", b"/paises/export")]
 
-    assert (reply.status, reply.body) == (200, b"")
-    assert int(reply.headers["Content-Length"]) > 100
+    assert [(reply.status, reply.body) for reply in replies] == [(200, b"")] * 2
+    assert int(replies[0].headers["Content-Length"]) > 100
 
 
 def test_readers_who_stop_reading_hold_up_nobody(tmp_path: Path) -> None:
