@@ -1080,10 +1080,12 @@ def test_names_of_one_long_word_are_broken_on_a_narrow_screen(
             summary.click()
         until(browser, lambda: text(browser, "#hand-blend"))
         width = browser.execute_script("return document.documentElement.scrollWidth")
+        box = browser.find_element(By.ID, "replace").rect
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
     assert width <= 360
+    assert box["width"] == box["height"], "beside words that take two lines"
     assert bundled.ask("DELETE", f"/datasets/{'x' * 100}").status == 204
 
 
