@@ -1,7 +1,7 @@
 """softdict over HTTP and on the command line. Knows no FAISS and no SQL.
 
     server, cli ──> app ──> views (answers, datasets, entries, jobs, pages) ──> index
-                              │ parse: requests, incoming, uploads
+                              │ parse: requests, incoming, uploads, conditions
                               │ shape: outgoing
                               └ raise: errors ──> problems (one table: error → status, type, title)
 

@@ -36,39 +36,13 @@ def compare(query: CompareQuery) -> ComparisonOut:
 @routes.post("/compare", responses={200: ComparisonOut, **said(404, 409, 413, 415, 503)})
 def compare_by_hand(body: CompareBody) -> ComparisonOut:
     """Put the same question to an exact dictionary, to attention and to weights by hand."""
-    return _compared(body, body.weights)
+    return _compared(body)
 
 
 def _answered(asked: SearchQuery, queries: list[str]) -> list[AnswerOut]:
-    answers = (
-        runtime()
-        .dataset(asked.dataset)
-        .search_many(
-            queries,
-            k=asked.k,
-            temperature=asked.temperature,
-            tolerance=asked.tolerance,
-            mode=asked.mode,
-            as_of=asked.as_of,
-            where=asked.where,
-            explain=asked.explain,
-        )
-    )
-    return [AnswerOut.of(answer) for answer in answers]
+    dataset = runtime().dataset(asked.dataset)
+    return [AnswerOut.of(answer) for answer in dataset.search_many(queries, **asked.options)]
 
 
-def _compared(query: CompareQuery, weights: dict[str, float] | None = None) -> ComparisonOut:
-    comparison = (
-        runtime()
-        .dataset(query.dataset)
-        .compare(
-            query.q,
-            weights=weights,
-            k=query.k,
-            temperature=query.temperature,
-            tolerance=query.tolerance,
-            as_of=query.as_of,
-            where=query.where,
-        )
-    )
-    return ComparisonOut.of(comparison)
+def _compared(asked: CompareQuery) -> ComparisonOut:
+    return ComparisonOut.of(runtime().dataset(asked.dataset).compare(asked.q, **asked.options))

@@ -245,6 +245,11 @@ class CompareQuery(In):
             self.k = min(self.k, cast(Settings, info.context).max_k)
         return self
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the library is asked with, beside the question itself."""
+        return self.model_dump(exclude={"q", "dataset"})
+
 
 class SearchQuery(CompareQuery):
     """A question."""

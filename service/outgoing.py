@@ -160,15 +160,7 @@ class AnswerOut(Out):
             mode=answer.mode,
             blend=blends(answer.blend),
             matches=[MatchOut.of(match) for match in answer.matches],
-            attention=AttentionOut(
-                temperature=answer.temperature,
-                temperature_source=answer.temperature_source,
-                effective_keys=answer.effective_keys,
-                keys=answer.keys,
-                coverage=answer.coverage,
-                error=answer.error,
-                scored=answer.scored,
-            ),
+            attention=AttentionOut.model_validate(answer, from_attributes=True),
             confidence=answer.confidence,
             **more,
         )
