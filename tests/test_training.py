@@ -16,7 +16,6 @@ import sys
 import time
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
 
@@ -31,8 +30,8 @@ from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel
 
 from training import calibrate, corpus, evaluate, export, prepare, student, train, vocabulary
+from training.lessons import Texts, strip_accents, typo
 from training.teach import taught, teach
-from training.train import disagreement, strip_accents, typo
 
 SHIPPED = Path("data/encoder/tokenizer.json")
 LETTERS = [*"abcdefgh", *(f"##{c}" for c in "abcdefgh")]
@@ -240,7 +239,8 @@ def test_disagreement_is_the_squared_error_and_what_correlation_lacks() -> None:
     r = np.corrcoef(near.numpy(), scores.numpy())[0, 1]
     squares = float(((near - scores) ** 2).mean())
 
-    assert float(disagreement(near, scores)) == pytest.approx(squares + 0.5 * (1 - r), abs=1e-6)
+    found = float(train.disagreement(near, scores))
+    assert found == pytest.approx(squares + 0.5 * (1 - r), abs=1e-6)
 
 
 def test_paragraphs_are_consecutive_lines_though_sentences_are_drawn(
@@ -717,15 +717,12 @@ def learn(folder: Path, minutes: float = 0.002) -> None:
 
 
 @pytest.fixture
-def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to learn from in small steps."""
     for name, size in {"POOL": 32, "TOKENS": 64, "PAIRS": 2, "HUMAN_PAIRS": 3}.items():
         monkeypatch.setattr(train, name, size)
     write_lesson(tmp_path)
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield tmp_path
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    return tmp_path
 
 
 quiet = pytest.mark.filterwarnings("ignore:Sparse invariant checks")
@@ -776,14 +773,14 @@ def test_a_checkpoint_that_does_not_say_where_it_began_is_not_gone_on_from(lesso
 def test_a_training_that_is_stopped_saves_says_so_and_goes_on_later(
     lesson: Path, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draw = train.Texts.draw
+    draw = Texts.draw
 
-    def stopped(texts: train.Texts, n: int) -> tuple[list[str], np.ndarray]:
+    def stopped(texts: Texts, n: int) -> tuple[list[str], np.ndarray]:
         signal.raise_signal(number)
         return draw(texts, n)
 
     with monkeypatch.context() as patched, pytest.raises(SystemExit) as ended:
-        patched.setattr(train.Texts, "draw", stopped)
+        patched.setattr(Texts, "draw", stopped)
         learn(lesson, 0.1)
 
     assert ended.value.code == 128 + number
