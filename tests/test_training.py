@@ -826,6 +826,18 @@ def test_human_scores_are_looked_for_before_any_training(lesson: Path, rows: int
     assert not (lesson / "trained/checkpoint.pt").exists()
 
 
+def test_a_vocabulary_keeps_the_rows_of_no_language_where_none_is_known(
+    lesson: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vocabulary, "load_teacher", lambda: model_of([*SPECIAL, "the"], seed=1))
+
+    vocabulary.widen(lesson / "prepared", lesson / "start", [], False, lesson / "wide")
+
+    start, wide = (rows_of(student.load(lesson / name)) for name in ("start", "wide"))
+    assert {"e", "##a", "the"} <= wide.keys()
+    np.testing.assert_array_equal(wide["e"], start["e"])  # single letters are kept in any case
+
+
 def test_a_vocabulary_is_widened_anew_only_for_other_texts(
     lesson: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import argparse
 import collections
 import json
 import random
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from training.evaluate import questions
 
 # English lemma of each category whose hypernym links are kept for development.
 HELD_OUT = ("bird", "garment", "tree", "vehicle", "relative", "metal", "fish")
+Row = tuple[str, str, str, Sequence[int], Sequence[float]]
+COLUMNS = ("language", "kind", "text", "targets", "weights")  # of a row
 WRITTEN = ("rows.parquet", "english.parquet", "hypernyms.json", "dev.json")
 SOURCE_LIMITS = {"manythings": 62_000, "python-docs": 14_000, "multi30k": 14_000, "wmt": 24_000}
 DOCUMENTS = ("wmt", "ntrex")  # sources whose consecutive lines are of one piece of news
@@ -51,42 +54,45 @@ class English:
     def __getitem__(self, text: str) -> int:
         return self.ids.setdefault(text, len(self.ids))
 
+    def row(self, language: str, kind: str, text: str, english: str) -> Row:
+        """Return the row of a text with one target, this English."""
+        return language, kind, text, [self[english]], [1.0]
 
-def limit(source: str) -> int:
-    return next((n for name, n in SOURCE_LIMITS.items() if source.startswith(name)), 10**9)
+
+def limited(pairs: list[tuple[str, str]], source: str, english: English, rng) -> list:
+    """Draw as many pairs as a source may have, each English text twice at most."""
+    most = next((n for name, n in SOURCE_LIMITS.items() if source.startswith(name)), 10**9)
+    if len(pairs) <= most:
+        return pairs
+    rng.shuffle(pairs)
+    # Texts that other languages translate too come first: one teacher row serves them all.
+    pairs.sort(key=lambda pair: pair[0] not in english.ids)
+    variants: collections.Counter = collections.Counter()
+    kept = []
+    for en, foreign in pairs:
+        variants[en] += 1
+        if variants[en] <= 2:
+            kept.append((en, foreign))
+    return kept[:most]
 
 
-def sentence_rows(folder, language, english, rng, dev):
+def sentence_rows(folder, language, english, rng, dev) -> Iterator[Row]:
     by_source = collections.defaultdict(list)
     for en, foreign, source in corpus.sentences(folder, language):
         if len(en) > MAX_CHARACTERS or len(foreign) > MAX_CHARACTERS:
             continue
-        if corpus.one_in(150, en):
-            if len(en.split()) >= 5 and not source.startswith("python"):
-                dev["sentences"].append((language, foreign, en))
-            continue
-        by_source[source].append((en, foreign))
+        if not corpus.one_in(150, en):
+            by_source[source].append((en, foreign))
+        elif len(en.split()) >= 5 and not source.startswith("python"):
+            dev["sentences"].append((language, foreign, en))
     for source, pairs in by_source.items():
         if source.startswith(DOCUMENTS):
             for start in range(0, len(pairs) - 5, PARAGRAPH_EACH):
                 part = pairs[start : start + rng.randint(3, 5)]
-                yield (
-                    language, "paragraph", " ".join(foreign for _, foreign in part),
-                    [english[" ".join(en for en, _ in part)]], [1.0],
-                )  # fmt: skip
-        # Texts that other languages translate too come first: one teacher row serves them all.
-        if len(pairs) > limit(source):
-            rng.shuffle(pairs)
-            pairs.sort(key=lambda pair: pair[0] not in english.ids)
-            variants: collections.Counter = collections.Counter()
-            kept = []
-            for en, foreign in pairs:
-                variants[en] += 1
-                if variants[en] <= 2:
-                    kept.append((en, foreign))
-            pairs = kept[: limit(source)]
-        for en, foreign in pairs:
-            yield language, "sentence", foreign, [english[en]], [1.0]
+                en, foreign = (" ".join(side) for side in zip(*part, strict=True))
+                yield english.row(language, "paragraph", foreign, en)
+        for en, foreign in limited(pairs, source, english, rng):
+            yield english.row(language, "sentence", foreign, en)
 
 
 def lexicon(folder, language, synsets):
@@ -104,121 +110,146 @@ def lexicon(folder, language, synsets):
     return words
 
 
-def word_rows(folder, language, english, synsets, ambiguous, dev):
+def word_rows(folder, language, english, synsets, ambiguous, dev) -> Iterator[Row]:
     for word, candidates in lexicon(folder, language, synsets).items():
         if len(word) > 80 or not any(c.isalpha() for c in word) or word == "GAP!":
             continue
-        lemmas = collections.Counter()
-        contexts = {}
+        lemmas: collections.Counter = collections.Counter()
+        contexts: dict[str, tuple[str, float]] = {}  # of each lemma the one of most weight
         for (lemma, context), weight in candidates.items():
             lemmas[lemma] += weight
             if weight >= contexts.get(lemma, ("", 0.0))[1]:
                 contexts[lemma] = (context, weight)
         best = lemmas.most_common(CANDIDATES)
+        lemma, most = best[0]
         if corpus.one_in(120, language + word):
-            dev["words"].append((language, word, best[0][0]))
+            dev["words"].append((language, word, lemma))
             continue
         if corpus.one_in(120, f"known {language}{word}"):
-            dev["known words"].append((language, word, best[0][0]))
-        targets, weights = [], []
-        for lemma, weight in best:
-            targets.append(english[lemma])
-            weights.append(weight)
-        lemma = best[0][0]
-        context = contexts[lemma][0]
+            dev["known words"].append((language, word, lemma))
+        context, _ = contexts[lemma]
         if context and lemma.lower() in ambiguous:
-            targets.append(english[f"{lemma} ({context[:120]})"])
-            weights.append(0.4 * best[0][1])
-        yield language, "word", word, targets, weights
+            best.append((f"{lemma} ({context[:120]})", 0.4 * most))
+        yield language, "word", word, [english[text] for text, _ in best], [w for _, w in best]
 
 
-def phrase_rows(rows, english, synsets, uses, rng, dev):
-    """Join the names of two things as labels do: *funda de guitarra*, *guitar case*."""
-    senses: collections.Counter = collections.Counter()  # those that are things, less the others
+def things(synsets, uses) -> set[str]:
+    """Return the English names that are of things more often than of anything else."""
+    senses: collections.Counter = collections.Counter()
     for synset in synsets:
         thing = synset["lex"].removeprefix("noun.") in THINGS
         senses.update(dict.fromkeys(synset["en"], 1 if thing else -1))
-    things = {lemma for lemma, n in senses.items() if n > 0 and uses[lemma] >= THING_USES}
+    return {lemma for lemma, n in senses.items() if n > 0 and uses[lemma] >= THING_USES}
+
+
+def names_of(wanted: set[str], rows: list[Row], english) -> dict[str, dict[str, str]]:
+    """Return the foreign names of these English ones, the best in each language, by name."""
     lemmas = list(english.ids)
-    names: dict[str, dict[str, tuple[float, str]]] = collections.defaultdict(dict)
+    found: dict[str, dict] = collections.defaultdict(dict)
     for language, kind, word, targets, weights in rows:
         lemma = lemmas[targets[0]]
         joinable = kind == "word" and language in JOINTS and language != "en"
-        if joinable and lemma in things and weights[0] >= sum(weights) / 2:
-            names[lemma][language] = max(names[lemma].get(language, (0.0, "")), (weights[0], word))
+        if joinable and lemma in wanted and weights[0] >= sum(weights) / 2:
+            found[lemma][language] = max(found[lemma].get(language, (0.0, "")), (weights[0], word))
+    return {
+        lemma: {language: word for language, (_, word) in found[lemma].items()}
+        for lemma in sorted(found)
+    }  # fmt: skip
+
+
+def phrase_rows(rows, english, synsets, uses, rng, dev) -> Iterator[Row]:
+    """Join the names of two things as labels do: *funda de guitarra*, *guitar case*."""
+    names = names_of(things(synsets, uses), rows, english)
     enough = min(NAMED_IN, len({language for named in names.values() for language in named}))
-    nouns = sorted(lemma for lemma, named in names.items() if len(named) >= enough)
-    if len(nouns) < 2:
-        return
-    for _ in range(PHRASES):
+    nouns = [lemma for lemma, named in names.items() if len(named) >= enough]
+    for _ in range(PHRASES if len(nouns) > 1 else 0):
         a, b = rng.sample(nouns, 2)
         joint = rng.randrange(len(JOINTS["en"]))
         label = JOINTS["en"][joint].format(a=a, b=b)
         joined = [
-            (language, JOINTS[language][joint].format(a=name, b=names[b][language][1]))
-            for language, (_, name) in names[a].items() if language in names[b]
+            (language, JOINTS[language][joint].format(a=name, b=names[b][language]))
+            for language, name in names[a].items() if language in names[b]
         ]  # fmt: skip
         if corpus.one_in(30, label):
             dev["phrases"] += [(language, text, label) for language, text in joined]
             continue
         for language, text in [("en", label), *joined]:
-            yield language, "phrase", text, [english[label]], [1.0]
+            yield english.row(language, "phrase", text, label)
 
 
-def hypernyms(synsets, language_list, dev):
+def parents(synset: dict) -> list[str]:
+    return synset.get("hypernym", []) + synset.get("instance_hypernym", [])
+
+
+def below(category: str, children: dict[str, list[str]]) -> set[str]:
+    stack, found = [category], set()
+    while stack:
+        fresh = set(children[stack.pop()]) - found
+        found |= fresh
+        stack += fresh
+    return found
+
+
+def hold_out(known, children, languages, dev) -> set[str]:
+    """Put the categories that are held out into ``dev``; return them and all below them."""
+    held, enough = set(), min(NAMED_IN, len(languages))
+    for name in HELD_OUT:
+        senses = [i for i, s in known.items() if s["lex"].startswith("noun") and name in s["en"]]
+        if senses:
+            category = max(senses, key=lambda i: len(below(i, children)))
+            members = below(category, children)
+            held |= {category, *members}
+            common = [m for m in members if sum(lang in known[m] for lang in languages) >= enough]
+            dev["categories"].append({
+                "category": known[category], "members": [known[m] for m in sorted(common)[:60]],
+            })  # fmt: skip
+    return held
+
+
+def hypernyms(synsets, languages, dev) -> list[dict]:
     """Return (category, member) index pairs over named synsets, and hold some categories out."""
     known = {synset["identity"]: synset for synset in synsets}
-    first = {}
-    for synset in synsets:
-        if synset["lex"].startswith("noun"):
-            for lemma in synset["en"]:
-                first.setdefault(lemma, []).append(synset["identity"])
-
-    def parents(identity):
-        synset = known.get(identity, {})
-        return synset.get("hypernym", []) + synset.get("instance_hypernym", [])
-
     children = collections.defaultdict(list)
-    for identity in known:
-        for parent in parents(identity):
+    for identity, synset in known.items():
+        for parent in parents(synset):
             children[parent].append(identity)
-
-    def descendants(identity):
-        stack, found = [identity], set()
-        while stack:
-            for child in children[stack.pop()]:
-                if child not in found:
-                    found.add(child)
-                    stack.append(child)
-        return found
-
-    held, enough = set(), min(NAMED_IN, len(language_list))
-    for name in HELD_OUT:
-        category = max(first.get(name, []), key=lambda i: len(descendants(i)), default=None)
-        if category is None:
-            continue
-        below = descendants(category)
-        held.add(category)
-        held |= below
-        common = [m for m in below if sum(lang in known[m] for lang in language_list) >= enough]
-        dev["categories"].append({
-            "category": known[category], "members": [known[m] for m in sorted(common)[:60]],
-        })  # fmt: skip
+    held = hold_out(known, children, languages, dev)
+    named = {identity for identity, s in known.items() if any(lang in s for lang in languages)}
     rows = []
     for identity, synset in known.items():
-        if not synset["lex"].startswith("noun") or identity in held:
+        if identity in held or identity not in named or not synset["lex"].startswith("noun"):
             continue
-        if not any(lang in synset for lang in language_list):
-            continue
-        level, seen = parents(identity), set()
+        level, seen = parents(synset), set()
         for depth in range(4):
             for parent in level:
                 if parent in known and parent not in seen and len(children[parent]) >= 3:
                     seen.add(parent)
-                    if any(lang in known[parent] for lang in language_list):
+                    if parent in named:
                         rows.append({"category": parent, "member": identity, "depth": depth})
-            level = [p for parent in level for p in parents(parent)]
+            level = [p for parent in level for p in parents(known.get(parent, {}))]
     return rows
+
+
+def wordnet_rows(synsets, languages, english) -> Iterator[Row]:
+    """Yield English words, which must stay where the teacher has them, and some glosses."""
+    for synset in synsets:
+        if sum(language in synset for language in languages) >= min(2, len(languages)):
+            for word in synset["en"][:3]:
+                yield english.row("en", "word", word, word)
+            if corpus.one_in(3, synset["identity"]):
+                yield english.row("en", "gloss", synset["def"], synset["def"])
+
+
+def write(out: Path, rows: list[Row], english: English, lineage: dict, dev: dict) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    parts = [out / f"{name}.part" for name in WRITTEN]  # rows are of the English beside them
+    columns = zip(*rows, strict=True)
+    pq.write_table(pa.table(dict(zip(COLUMNS, columns, strict=True))), parts[0])
+    pq.write_table(pa.table({"text": list(english.ids)}), parts[1])
+    parts[2].write_text(json.dumps(lineage))
+    parts[3].write_text(json.dumps(dev, ensure_ascii=False), encoding="utf-8")
+    for part in parts:
+        part.replace(part.with_suffix(""))
 
 
 def prepare(folder: Path, labelled: Path, out: Path, seed: int = 0) -> None:
@@ -229,49 +260,30 @@ def prepare(folder: Path, labelled: Path, out: Path, seed: int = 0) -> None:
         asked = questions(labelled)
     except FileNotFoundError as error:
         raise SystemExit(f"{error.filename} is missing: see --eval") from None
-    rng = random.Random(seed)
-    english = English()
+    rng, english = random.Random(seed), English()
     dev = {"sentences": [], "words": [], "known words": [], "phrases": [], "categories": []}
     synsets = list(corpus.concepts(folder))
     senses = collections.Counter(lemma.lower() for synset in synsets for lemma in synset["en"])
     ambiguous = {lemma for lemma, n in senses.items() if n > 1}
-    found = corpus.languages(folder)
-    rows = []
-    for language in sorted(found, key=lambda name: (name not in ("it", "pt", "es"), name)):
+    languages = corpus.languages(folder)
+    rows: list[Row] = []
+    for language in sorted(languages, key=lambda name: (name not in ("it", "pt", "es"), name)):
         rows += sentence_rows(folder, language, english, rng, dev)
         rows += word_rows(folder, language, english, synsets, ambiguous, dev)
-    for synset in synsets:  # English words must stay where the teacher has them
-        if sum(language in synset for language in found) >= min(2, len(found)):
-            rows += [("en", "word", w, [english[w]], [1.0]) for w in synset["en"][:3]]
-            if corpus.one_in(3, synset["identity"]):
-                rows.append(("en", "gloss", synset["def"], [english[synset["def"]]], [1.0]))
+    rows += wordnet_rows(synsets, languages, english)
     uses = corpus.uses(english.ids)
-    for form, used in uses.items():
-        if used >= FORM_USES:
-            rows.append(("en", "form", form, [english[form]], [1.0]))
-    for question in asked:
-        rows.append(("en", "question", question, [english[question]], [1.0]))
+    rows += [english.row("en", "form", word, word) for word, n in uses.items() if n >= FORM_USES]
+    rows += [english.row("en", "question", question, question) for question in asked]
     rows += phrase_rows(rows, english, synsets, uses, rng, dev)
-    pairs = hypernyms(synsets, found, dev)
-    out.mkdir(parents=True, exist_ok=True)
-    language, kind, text, targets, weights = zip(*rows, strict=True)
-    table = {"language": language, "kind": kind, "text": text, "targets": targets,
-             "weights": weights}  # fmt: skip
-    parts = [out / f"{name}.part" for name in WRITTEN]  # rows are of the English beside them
-    pq.write_table(pa.table(table), parts[0])
-    pq.write_table(pa.table({"text": list(english.ids)}), parts[1])
+    pairs = hypernyms(synsets, languages, dev)
     needed = {p for pair in pairs for p in (pair["category"], pair["member"])}
     names = {
-        s["identity"]: {lang: s[lang][:4] for lang in ["en", *found] if lang in s}
+        s["identity"]: {lang: s[lang][:4] for lang in ["en", *languages] if lang in s}
         for s in synsets if s["identity"] in needed
     }  # fmt: skip
-    parts[2].write_text(json.dumps({"names": names, "pairs": pairs}))
-    parts[3].write_text(json.dumps(dev, ensure_ascii=False), encoding="utf-8")
-    for part in parts:
-        part.replace(part.with_suffix(""))
-    counts = collections.Counter(zip(language, kind, strict=True))
-    for (lang, what), n in sorted(counts.items()):
-        print(f"{lang} {what:10} {n:8,}")
+    write(out, rows, english, {"names": names, "pairs": pairs}, dev)
+    for (language, kind), n in sorted(collections.Counter(row[:2] for row in rows).items()):
+        print(f"{language} {kind:10} {n:8,}")
     print(f"{len(english.ids):,} distinct English texts, {len(pairs):,} hypernym pairs")
     print({name: len(part) for name, part in dev.items()})
 

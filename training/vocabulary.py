@@ -39,13 +39,17 @@ def with_vocabulary(tokenizer: Tokenizer, pieces: list[str]) -> Tokenizer:
     return student.spare_words(widened)
 
 
+def in_order(tokenizer: Tokenizer) -> list[str]:
+    return sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)
+
+
 def counts(tokenizer: Tokenizer, texts: list[str]) -> np.ndarray:
     ids = np.concatenate(student.token_ids(tokenizer, texts))
     return np.bincount(ids, minlength=tokenizer.get_vocab_size())
 
 
-def choose(old: Tokenizer, texts: dict[str, list[str]]) -> list[str]:
-    """Return at most SIZE pieces: specials, every single character, then the most used."""
+def proposed(old: Tokenizer, texts: dict[str, list[str]]) -> set[str]:
+    """Return the pieces that foreign texts alone would have."""
     proposer = student.keep_accents(Tokenizer(models.WordPiece(unk_token="[UNK]")))
     proposer.pre_tokenizer = old.pre_tokenizer
     trainer = trainers.WordPieceTrainer(
@@ -53,17 +57,20 @@ def choose(old: Tokenizer, texts: dict[str, list[str]]) -> list[str]:
     )
     foreign = (text for language in texts if language != "en" for text in texts[language])
     proposer.train_from_iterator(foreign, trainer)
-    ranked = sorted(old.get_vocab(), key=old.get_vocab().get)
-    both = ranked + sorted(set(proposer.get_vocab()) - set(ranked))
+    return set(proposer.get_vocab())
+
+
+def choose(old: Tokenizer, texts: dict[str, list[str]]) -> list[str]:
+    """Return at most SIZE pieces: specials, every single character, then the most used."""
+    ranked = in_order(old)
+    both = ranked + sorted(proposed(old, texts).difference(ranked))
     tokenizer = with_vocabulary(old, both)
     share = np.zeros(len(both))
     for language, found in texts.items():
         used = counts(tokenizer, found)
         share += used / used.sum() * (2 if language in ("en", "es") else 1)
-    always = [p for p in both if len(p.removeprefix("##")) == 1 or p.startswith("[")]
-    order = np.argsort(-share, kind="stable")
-    chosen = set(always)
-    for i in order:
+    chosen = {p for p in both if len(p.removeprefix("##")) == 1 or p.startswith("[")}
+    for i in np.argsort(-share, kind="stable"):
         if len(chosen) == SIZE or share[i] == 0:
             break
         chosen.add(both[i])
@@ -81,14 +88,15 @@ def with_english(
     teacher_tokenizer, teacher_body = teacher
     known, present = teacher_tokenizer.get_vocab(), tokenizer.get_vocab()
     missing = [
-        p for p in sorted(known, key=known.get) if p not in present and corpus.WORD.fullmatch(p)
-    ]
+        piece for piece in in_order(teacher_tokenizer)
+        if piece not in present and corpus.WORD.fullmatch(piece)
+    ]  # fmt: skip
     uses = corpus.uses(texts)
     place = {piece: i for i, piece in enumerate(missing)}
     for i, piece in enumerate(sorted(missing, key=lambda p: -uses[p])):
         place[piece] += i
     added = sorted(missing, key=place.get)[:ENGLISH]
-    kept = [p for p in sorted(present, key=present.get) if not INSIDE_CHINESE.fullmatch(p)]
+    kept = [piece for piece in in_order(tokenizer) if not INSIDE_CHINESE.fullmatch(piece)]
     rows, taught = (b.get_input_embeddings().weight.detach() for b in (body, teacher_body))
     rows = torch.cat([rows[[present[p] for p in kept]], taught[[known[p] for p in added]]])
     student.set_rows(body, rows)
@@ -117,13 +125,12 @@ def align(foreign: list[list[int]], english: list[list[int]], n_foreign: int, n_
     return f_keys, e_keys, p
 
 
-def first_rows(old, new, rows: np.ndarray, texts, parallel, known: list[str]) -> np.ndarray:
-    """Return the (new vocabulary, d) table of rows to start from."""
-    old_ids = old.get_vocab()
-    pieces = sorted(new.get_vocab(), key=new.get_vocab().get)
-    used = sum(counts(new, texts[language]) for language in known if language in texts)
-    out = np.empty((len(pieces), rows.shape[1]), np.float32)
-    kept = np.zeros(len(pieces), bool)
+def old_rows(old, new, rows: np.ndarray, texts, known: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return a row of each new piece made of old ones, and which of them are kept as they are."""
+    old_ids, pieces = old.get_vocab(), in_order(new)
+    used = sum((counts(new, texts[language]) for language in known if language in texts),
+               np.zeros(len(pieces)))  # fmt: skip
+    out, kept = np.empty((len(pieces), rows.shape[1]), np.float32), np.zeros(len(pieces), bool)
     for i, piece in enumerate(pieces):
         if piece in old_ids:
             out[i] = rows[old_ids[piece]]
@@ -131,22 +138,50 @@ def first_rows(old, new, rows: np.ndarray, texts, parallel, known: list[str]) ->
         else:
             ids = old.encode(piece.removeprefix("##"), add_special_tokens=False).ids
             out[i] = rows[ids].mean(0) if ids else rows.mean(0)
+    return out, kept
+
+
+def first_rows(old, new, rows: np.ndarray, texts, parallel, known: list[str]) -> np.ndarray:
+    """Return the (new vocabulary, d) table of rows to start from."""
+    out, kept = old_rows(old, new, rows, texts, known)
     foreign = student.token_ids(new, [f for f, _ in parallel], 48)
     english = student.token_ids(old, [e for _, e in parallel], 48)
     f, e, p = align(
-        [row[1:-1] for row in foreign], [row[1:-1] for row in english], len(pieces), len(rows)
+        [row[1:-1] for row in foreign], [row[1:-1] for row in english], len(out), len(rows)
     )
-    strong = (p > 0.03) & (f < len(pieces))
+    strong = (p > 0.03) & (f < len(out))
     f, e, p = f[strong], e[strong], p[strong] ** 1.5
-    mass = np.bincount(f, p, len(pieces))
+    mass = np.bincount(f, p, len(out))
     table = np.zeros_like(out)
     np.add.at(table, f, p[:, None] * rows[e])
-    length = np.bincount(f, p * np.linalg.norm(rows, axis=1)[e], len(pieces)) / (mass + 1e-9)
+    length = np.bincount(f, p * np.linalg.norm(rows, axis=1)[e], len(out)) / (mass + 1e-9)
     aligned = (mass > 0.05) & ~kept
     unit = table[aligned] / np.linalg.norm(table[aligned], axis=1, keepdims=True)
     out[aligned] = unit * length[aligned, None]
-    print(f"{kept.sum():,} rows kept, {aligned.sum():,} aligned, of {len(pieces):,}")
+    print(f"{kept.sum():,} rows kept, {aligned.sum():,} aligned, of {len(out):,}")
     return out
+
+
+def rebuild(
+    old: Tokenizer, body: BertModel, table: dict, english: list[str], known: list[str]
+) -> Tokenizer:
+    """Return a tokenizer that suits the texts of a table, and give the body a row a piece."""
+    texts: dict[str, list[str]] = {"en": english}
+    parallel = []
+    columns = zip(*(table[name] for name in ("language", "kind", "text", "targets")), strict=True)
+    for language, kind, text, targets in columns:
+        if language != "en" and kind != "paragraph":
+            texts.setdefault(language, []).append(text)
+            parallel.append((text, english[targets[0]]))
+    new = with_vocabulary(old, choose(old, texts))
+    rows = body.get_input_embeddings().weight.detach().numpy()
+    student.set_rows(body, torch.from_numpy(first_rows(old, new, rows, texts, parallel, known)))
+    body.config.pad_token_id = new.token_to_id("[PAD]")
+    for language, found in texts.items():
+        sample = found[:: max(1, len(found) // 5000)]
+        before, after = counts(old, sample).sum(), counts(new, sample).sum()
+        print(f"{language}: {before / len(sample):.1f} → {after / len(sample):.1f} tokens a text")
+    return new
 
 
 def widen(prepared: Path, init: Path, known: list[str], only_english: bool, out: Path) -> None:
@@ -160,32 +195,13 @@ def widen(prepared: Path, init: Path, known: list[str], only_english: bool, out:
         print(f"{out} is already made of these texts")
         return
     mark.unlink(missing_ok=True)
-    old, body = student.load(init)
+    tokenizer, body = student.load(init)
     english = pq.read_table(prepared / "english.parquet")["text"].to_pylist()
-    if only_english:
-        student.save(out, *with_english(old, body, english, load_teacher()), torch.float32)
-        mark.write_text(origin)
-        return
-    table = pq.read_table(prepared / "rows.parquet").to_pydict()
-    texts: dict[str, list[str]] = {"en": list(english)}
-    parallel = []
-    columns = zip(*(table[name] for name in ("language", "kind", "text", "targets")), strict=True)
-    for language, kind, text, targets in columns:
-        if language != "en" and kind != "paragraph":
-            texts.setdefault(language, []).append(text)
-            parallel.append((text, english[targets[0]]))
-    new = with_vocabulary(old, choose(old, texts))
-    rows = body.get_input_embeddings().weight.detach().numpy()
-    start = first_rows(old, new, rows, texts, parallel, known)
-    student.set_rows(body, torch.from_numpy(start))
-    new, body = with_english(new, body, english, load_teacher())
-    body.config.pad_token_id = new.token_to_id("[PAD]")
-    student.save(out, new, body, torch.float32)
+    if not only_english:
+        table = pq.read_table(prepared / "rows.parquet").to_pydict()
+        tokenizer = rebuild(tokenizer, body, table, english, known)
+    student.save(out, *with_english(tokenizer, body, english, load_teacher()), torch.float32)
     mark.write_text(origin)
-    for language, found in texts.items():
-        sample = found[:: max(1, len(found) // 5000)]
-        before, after = counts(old, sample).sum(), counts(new, sample).sum()
-        print(f"{language}: {before / len(sample):.1f} → {after / len(sample):.1f} tokens a text")
 
 
 if __name__ == "__main__":
