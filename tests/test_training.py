@@ -938,7 +938,7 @@ def test_an_output_that_cannot_be_written_is_named(
                  "--eval", tmp_path / "eval", "--out", tmp_path / "file")  # fmt: skip
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_training_run_that_is_ended_ends_its_step(number: int, tmp_path: Path) -> None:
     pipe = tmp_path / "eval/banking77/train.csv"
     write_corpus(tmp_path / "corpus", ("es",))
@@ -947,7 +947,8 @@ def test_a_training_run_that_is_ended_ends_its_step(number: int, tmp_path: Path)
     (tmp_path / "eval/stsb").mkdir()
     driver = subprocess.Popen(
         [sys.executable, "-m", "training", "--corpus", tmp_path / "corpus",
-         "--eval", tmp_path / "eval", "--init", tmp_path, "--work", tmp_path / "work"]
+         "--eval", tmp_path / "eval", "--init", tmp_path, "--work", tmp_path / "work"],
+        stderr=subprocess.PIPE,
     )  # fmt: skip
     end = None
     while end is None:
@@ -958,7 +959,8 @@ def test_a_training_run_that_is_ended_ends_its_step(number: int, tmp_path: Path)
 
     driver.send_signal(number)
 
-    assert driver.wait(60) == 128 + number
+    _, said = driver.communicate(timeout=60)
+    assert (driver.returncode, said) == (130 if number == signal.SIGINT else -number, b"")
     with pytest.raises(BrokenPipeError):  # nobody reads it any more
         os.write(end, b"text,category")
     os.close(end)

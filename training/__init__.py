@@ -3,15 +3,20 @@
 import argparse
 import contextlib
 import math
+import signal
 from collections.abc import Iterator
+
+from safetensors import SafetensorError
 
 
 @contextlib.contextmanager
 def in_words() -> Iterator[None]:
-    """End with one line where a file is missing, or cannot be read or written."""
+    """End with one line where a file cannot be read or written, and without a word on Ctrl-C."""
     try:
         yield
-    except OSError as error:
+    except KeyboardInterrupt:
+        raise SystemExit(128 + signal.SIGINT) from None
+    except (OSError, SafetensorError) as error:
         raise SystemExit(f"{type(error).__name__}: {error}") from None
 
 

@@ -1,8 +1,7 @@
 """Run every step: ``python -m training --corpus ../shared/corpus --eval ../shared/eval``."""
 
 import argparse
-import signal
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -10,27 +9,21 @@ from training import in_words, minutes
 
 
 def run(step: str, arguments: list[str]) -> None:
-    """Run one step to its end; where this process is ended, so is the step, and waited for."""
-    with subprocess.Popen([sys.executable, "-m", f"training.{step}", *arguments]) as child:
-        try:
-            code = child.wait()
-        finally:
-            child.terminate()  # a child that has ended hears nothing of it
-    if code:
-        print(f"{step} ended with {code}", file=sys.stderr)
-        raise SystemExit(code if code > 0 else 128 - code)
+    """Run one step in this process, so that none goes on where this is killed."""
+    print(f"== {step}", flush=True)
+    sys.argv[1:] = arguments
+    runpy.run_path(str(Path(__file__).with_name(f"{step}.py")), run_name="__main__")
 
 
 def main() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpus", default="../shared/corpus")
     parser.add_argument("--eval", default="../shared/eval")
     parser.add_argument("--init", default="../shared/encoder", help="the encoder to start from")
+    parser.add_argument("--known", nargs="*", default=["en", "es"], help="languages of --init")
     parser.add_argument("--work", default="work/encoder")
     parser.add_argument("--minutes", type=minutes, default=58,
-                        help="of the first two trainings each; the third has nine")  # fmt: skip
+                        help="of each training; the third has nine at most")  # fmt: skip
     parser.add_argument("--out", default="data/encoder")
     a = parser.parse_args()
     for folder in (a.corpus, f"{a.eval}/stsb", a.init):  # some are read after an hour only
@@ -45,15 +38,16 @@ def main() -> None:
     steps = [
         ["prepare", "--corpus", a.corpus, "--eval", a.eval, "--out", prepared],
         ["teach", "--prepared", prepared, "--out", taught],
-        ["vocabulary", "--prepared", prepared, "--init", a.init, "--out", f"{w}/start"],
+        ["vocabulary", "--prepared", prepared, "--init", a.init, "--known", *a.known,
+         "--out", f"{w}/start"],
         ["train", *rows, "--start", f"{w}/start", "--out", f"{w}/trained",
          "--minutes", str(a.minutes)],
         ["train", *rows, "--start", trained, "--out", second, "--seed", "1",
          "--minutes", str(a.minutes), "--words", "5", "--rows-rate", "0.7", "--body-rate", "0.7",
          "--teacher-share", "0.35", "--human-from", "0.7"],
         ["train", *rows, "--start", f"{second}/student", "--out", last, "--seed", "2",
-         "--minutes", "9", "--words", "4", "--rows-rate", "0.33", "--body-rate", "0.5",
-         "--human-from", "0"],
+         "--minutes", str(min(9, a.minutes)), "--words", "4", "--rows-rate", "0.33",
+         "--body-rate", "0.5", "--human-from", "0"],
         ["export", *students, "--out", shipping],
         ["calibrate", "--encoder", f"fast:{shipping}", "--prepared", prepared,
          "--eval", a.eval, "--out", calibration],
@@ -63,9 +57,8 @@ def main() -> None:
     ]  # fmt: skip
     with in_words():
         Path(w).mkdir(parents=True, exist_ok=True)
-    for step, *arguments in steps:
-        print(f"== {step}", flush=True)
-        run(step, arguments)
+        for step, *arguments in steps:
+            run(step, arguments)
 
 
 if __name__ == "__main__":
