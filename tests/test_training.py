@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import random
+import resource
 import runpy
 import signal
 import subprocess
@@ -29,7 +30,17 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel
 
-from training import calibrate, corpus, evaluate, export, prepare, student, train, vocabulary
+from training import (
+    calibrate,
+    corpus,
+    evaluate,
+    export,
+    in_words,
+    prepare,
+    student,
+    train,
+    vocabulary,
+)  # fmt: skip
 from training.lessons import Texts, strip_accents, typo
 from training.teach import taught, teach
 
@@ -810,6 +821,20 @@ def test_the_curves_have_the_last_steps_however_few(lesson: Path) -> None:
     curve = json.loads(last)
     assert (curve["step"], curve["texts"]) == (state["step"], state["seen"])
     assert -1 <= curve["cosine"] <= 1
+
+
+@quiet
+@pytest.mark.parametrize("most", [1_000, 9_000])  # bytes of a file: not the weights, the checkpoint
+def test_a_full_disk_ends_a_training_in_one_line(lesson: Path, most: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    try:
+        with pytest.raises(SystemExit, match=r"Error: .*File too large"), in_words():
+            learn(lesson)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert not (lesson / "trained/checkpoint.pt").exists()
 
 
 @pytest.mark.parametrize("rows", [None, 0, 2])

@@ -107,7 +107,7 @@ def save(folder: Path, tokenizer: Tokenizer, body: BertModel, dtype: torch.dtype
     copy.deepcopy(body).to(dtype).save_pretrained(folder)
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    (folder / "tokenizer.json").write_text(tokenizer.to_str(), encoding="utf-8")
     special = {f"{n}_token": f"[{n.upper()}]" for n in ("cls", "mask", "pad", "sep", "unk")}
     write_json(folder / "tokenizer_config.json", {
         "backend": "tokenizers", "tokenizer_class": "TokenizersBackend",
