@@ -687,10 +687,35 @@ def test_remembered_figures_are_of_the_data_at_hand(
 def test_the_table_has_the_rows_of_every_encoder() -> None:
     lines = evaluate.table({"one": {"a": 1.0, "b": 2.25}, "two": {"a": 3.0, "c": 4.04}})
 
-    assert list(lines) == [
+    assert list(lines)[:-1] == [
         "| development data | one | two |", "|---|---|---|",
         "| a | 1.0 | 3.0 |", "| b | 2.2 | nan |", "| c | nan | 4.0 |",
     ]  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=50))
+def test_the_table_says_how_sure_a_difference_is(answers: list[tuple[bool, bool]]) -> None:
+    n, (one, two) = len(answers), zip(*answers, strict=True)
+    gained, lost = (sum(b > a for a, b in answers), sum(b < a for a, b in answers))
+    # The variance of n differences, each −1, 0 or 1 (McNemar 1947).
+    error = 100 * ((gained + lost - (gained - lost) ** 2 / n) / (n - 1) / n) ** 0.5
+
+    _, _, row, said = evaluate.table(
+        {"one": {"a": [100.0 * a for a in one]}, "two": {"a": [100.0 * b for b in two]}}
+    )
+
+    _, _, first, second, _ = row.split("|")
+    assert float(first) == pytest.approx(100 * sum(one) / n, abs=0.051)
+    assert [float(x) for x in second.split("±")] == pytest.approx(
+        [100 * sum(two) / n, error], abs=0.051
+    )
+    assert "one standard error of the difference from the first column" in said
+
+
+def test_no_error_is_said_of_one_question_or_of_none() -> None:
+    lines = list(evaluate.table({"one": {"a": [0.0], "b": 1.0}, "two": {"a": [100.0], "b": 2.0}}))
+
+    assert lines[2:4] == ["| a | 0.0 | 100.0 |", "| b | 1.0 | 2.0 |"]
 
 
 def write_lesson(folder: Path) -> None:

@@ -2,6 +2,8 @@
 
 An encoder is a folder in sentence-transformers' format, ``teacher``, or ``fast:FOLDER`` for the
 ONNX path of the product. Results are kept, so that a table can be printed again at no cost.
+
+A figure is a number, or the mean of a list: 100 for a question that is answered rightly, or 0.
 """
 
 import argparse
@@ -14,11 +16,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import pearsonr, spearmanr
+from scipy.stats import pearsonr, sem, spearmanr
 
 from training import corpus, in_words
 
 Encode = Callable[[list[str]], np.ndarray]
+Figures = dict[str, float | list[float]]
 CROSS = [("en", "es"), ("en", "de"), ("es", "fr"), ("pt", "it")]
 BANKING_SEEN = 5500  # rows of Banking77 that development looks at; the rest are trained on
 LOOKUP_TEMPERATURE = 0.05  # the same for all encoders
@@ -104,15 +107,14 @@ def stsb(encode: Encode, folder: Path) -> dict[str, float]:
     return out
 
 
-def nearest(encode: Encode, pairs: list[tuple[str, str]]) -> float:
-    """Accuracy % of finding each text's English among the distinct English of all."""
+def nearest(encode: Encode, pairs: list[tuple[str, str]]) -> list[float]:
+    """Say whether each text's English is found among the distinct English of all."""
     english = sorted({en for _, en in pairs})
     scores = encode([text for text, _ in pairs]) @ encode(english).T
-    found = [english[i] for i in scores.argmax(1)]
-    return 100 * float(np.mean([f == en for f, (_, en) in zip(found, pairs, strict=True)]))
+    return [100.0 * (english[i] == en) for i, (_, en) in zip(scores.argmax(1), pairs, strict=True)]
 
 
-def translations(encode: Encode, dev: dict) -> dict[str, float]:
+def translations(encode: Encode, dev: dict) -> Figures:
     out = {}
     parts = (("sentences", 700), ("words", 600), ("known words", 600), ("phrases", 700))
     for part, most in parts:
@@ -155,7 +157,7 @@ def attention(queries: np.ndarray, keys: np.ndarray, temperature: float) -> np.n
     return weights / weights.sum(1, keepdims=True)
 
 
-def label_lookup(encode: Encode, keys: list, queries: list) -> float:
+def label_lookup(encode: Encode, keys: list, queries: list) -> list[float]:
     labels = sorted({label for _, label in keys})
     values = np.eye(len(labels))[[labels.index(label) for _, label in keys]]
     weights = attention(
@@ -163,7 +165,7 @@ def label_lookup(encode: Encode, keys: list, queries: list) -> float:
         LOOKUP_TEMPERATURE,
     )  # fmt: skip
     best = (weights @ values).argmax(1)
-    return 100 * float(np.mean([labels[b] == q for b, (_, q) in zip(best, queries, strict=True)]))
+    return [100.0 * (labels[b] == label) for b, (_, label) in zip(best, queries, strict=True)]
 
 
 def banking(folder: Path) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
@@ -195,9 +197,9 @@ def _plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.lower()))
 
 
-def lookups(encode: Encode, folder: Path, seed: int = 0) -> dict[str, float]:
+def lookups(encode: Encode, folder: Path, seed: int = 0) -> Figures:
     rows, _ = banking(folder)
-    out = {"Banking77": label_lookup(encode, rows[1500:], rows[:1500])}
+    out: Figures = {"Banking77": label_lookup(encode, rows[1500:], rows[:1500])}
     intents, _ = clinc(folder)
     out["CLINC150"] = label_lookup(encode, intents["train"], intents["val"][::2])
     path = folder / "concreteness_train.csv"
@@ -229,7 +231,7 @@ def acceptance(encode: Encode, temperature: float) -> list[tuple[str, np.ndarray
     return rows
 
 
-def evaluate(name: str, prepared: Path, folder: Path) -> dict[str, float]:
+def evaluate(name: str, prepared: Path, folder: Path) -> Figures:
     dev = json.loads((prepared / "dev.json").read_text(encoding="utf-8"))
     encode = open_encoder(name)
     return {
@@ -238,7 +240,7 @@ def evaluate(name: str, prepared: Path, folder: Path) -> dict[str, float]:
     }  # fmt: skip
 
 
-def remembered(name: str, prepared: Path, folder: Path, kept: Path) -> dict[str, float]:
+def remembered(name: str, prepared: Path, folder: Path, kept: Path) -> Figures:
     """Return the figures of these weights on these data, measured once."""
     encoder = Path(name.removeprefix("fast:"))
     weights = [*encoder.glob("tokenizer.json"), *encoder.glob("model.safetensors")]
@@ -251,13 +253,23 @@ def remembered(name: str, prepared: Path, folder: Path, kept: Path) -> dict[str,
     return json.loads(memory.read_text())
 
 
-def table(figures: dict[str, dict[str, float]]) -> Iterator[str]:
+def cell(figure: float | list[float], first: float | list[float]) -> str:
+    shown = f"{np.mean(figure):.1f}"
+    if figure is first or min(np.size(figure), np.size(first)) < 2:
+        return shown
+    return f"{shown} ± {sem(np.subtract(figure, first)):.1f}"
+
+
+def table(figures: dict[str, Figures]) -> Iterator[str]:
     """Yield the lines of a table: a row for each that any encoder has, a column an encoder."""
     yield "| development data | " + " | ".join(figures) + " |"
     yield "|---" * (1 + len(figures)) + "|"
+    first = next(iter(figures.values()))
     for row in dict.fromkeys(row for found in figures.values() for row in found):
-        cells = [f"{found.get(row, np.nan):.1f}" for found in figures.values()]
+        cells = [cell(found.get(row, np.nan), first.get(row, np.nan)) for found in figures.values()]
         yield "| " + " | ".join([row, *cells]) + " |"
+    if len(figures) > 1:
+        yield "\n±: one standard error of the difference from the first column, pair by pair"
 
 
 if __name__ == "__main__":
