@@ -5,8 +5,21 @@ import contextlib
 import math
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 from safetensors import SafetensorError
+
+
+class Explained(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Help with the formulas as they are written, and what holds where nothing is said."""
+
+
+def arguments(description: str | None, **paths: str) -> argparse.ArgumentParser:
+    """Return a step's parser, with these paths by default."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=Explained)
+    for name, path in paths.items():
+        parser.add_argument(f"--{name}", type=Path, default=Path(path), help="path")
+    return parser
 
 
 @contextlib.contextmanager

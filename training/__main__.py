@@ -1,33 +1,31 @@
 """Run every step: ``python -m training --corpus ../shared/corpus --eval ../shared/eval``."""
 
-import argparse
 import runpy
 import sys
 from pathlib import Path
 
-from training import in_words, minutes
+from training import arguments, in_words, minutes
 
 
-def run(step: str, arguments: list[str]) -> None:
+def run(step: str, options: list[object]) -> None:
     """Run one step in this process, so that none goes on where this is killed."""
     print(f"== {step}", flush=True)
-    sys.argv[1:] = arguments
+    sys.argv[1:] = map(str, options)
     runpy.run_path(str(Path(__file__).with_name(f"{step}.py")), run_name="__main__")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--corpus", default="../shared/corpus")
-    parser.add_argument("--eval", default="../shared/eval")
-    parser.add_argument("--init", default="../shared/encoder", help="the encoder to start from")
-    parser.add_argument("--known", nargs="*", default=["en", "es"], help="languages of --init")
-    parser.add_argument("--work", default="work/encoder")
+    parser = arguments(
+        __doc__, corpus="../shared/corpus", eval="../shared/eval", init="../shared/encoder",
+        work="work/encoder", out="data/encoder",
+    )  # fmt: skip
+    parser.add_argument("--known", nargs="*", default=["en", "es"],
+                        help="languages whose rows of --init are kept")  # fmt: skip
     parser.add_argument("--minutes", type=minutes, default=58,
                         help="of each training; the third has nine at most")  # fmt: skip
-    parser.add_argument("--out", default="data/encoder")
     a = parser.parse_args()
-    for folder in (a.corpus, f"{a.eval}/stsb", a.init):  # some are read after an hour only
-        if not Path(folder).is_dir():
+    for folder in (a.corpus, a.eval / "stsb", a.init):  # some are read after an hour only
+        if not folder.is_dir():
             parser.error(f"{folder} is no folder")
     w = a.work
     prepared, taught, trained = f"{w}/prepared", f"{w}/taught", f"{w}/trained/student"
@@ -41,12 +39,12 @@ def main() -> None:
         ["vocabulary", "--prepared", prepared, "--init", a.init, "--known", *a.known,
          "--out", f"{w}/start"],
         ["train", *rows, "--start", f"{w}/start", "--out", f"{w}/trained",
-         "--minutes", str(a.minutes)],
+         "--minutes", a.minutes],
         ["train", *rows, "--start", trained, "--out", second, "--seed", "1",
-         "--minutes", str(a.minutes), "--words", "5", "--rows-rate", "0.7", "--body-rate", "0.7",
+         "--minutes", a.minutes, "--words", "5", "--rows-rate", "0.7", "--body-rate", "0.7",
          "--teacher-share", "0.35", "--human-from", "0.7"],
         ["train", *rows, "--start", f"{second}/student", "--out", last, "--seed", "2",
-         "--minutes", str(min(9, a.minutes)), "--words", "4", "--rows-rate", "0.33",
+         "--minutes", min(9, a.minutes), "--words", "4", "--rows-rate", "0.33",
          "--body-rate", "0.5", "--human-from", "0"],
         ["export", *students, "--out", shipping],
         ["calibrate", "--encoder", f"fast:{shipping}", "--prepared", prepared,
@@ -56,9 +54,9 @@ def main() -> None:
          "--kept", f"{w}/evaluation"],
     ]  # fmt: skip
     with in_words():
-        Path(w).mkdir(parents=True, exist_ok=True)
-        for step, *arguments in steps:
-            run(step, arguments)
+        w.mkdir(parents=True, exist_ok=True)
+        for step, *options in steps:
+            run(step, options)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ on one half of the words, categories, intents and sentences, and checked on the 
 lift of the best score over their mean was tried beside the two and adds nothing.
 """
 
-import argparse
 import itertools
 import json
 import math
@@ -27,7 +26,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from training import evaluate, in_words, student
+from training import arguments, evaluate, in_words, student
 
 GRID = np.geomspace(0.02, 0.4, 61)
 TRIALS = 3000  # a source and a half
@@ -242,12 +241,10 @@ def calibrate(name: str, prepared: Path, folder: Path, out: Path, seed: int) -> 
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--encoder", default="fast:work/encoder/shipping")
-    parser.add_argument("--prepared", type=Path, default=Path("work/encoder/prepared"))
-    parser.add_argument("--eval", type=Path, default=Path("../shared/eval"))
-    parser.add_argument("--out", type=Path, default=Path("work/encoder/calibration.json"))
-    parser.add_argument("--seed", type=int, default=0)
+    parser = arguments(__doc__, prepared="work/encoder/prepared", eval="../shared/eval",
+                       out="work/encoder/calibration.json")  # fmt: skip
+    parser.add_argument("--encoder", default="fast:work/encoder/shipping", help="as of evaluate")
+    parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
     args = parser.parse_args()
     with in_words():
         calibrate(args.encoder, args.prepared, args.eval, args.out, args.seed)

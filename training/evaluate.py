@@ -2,11 +2,8 @@
 
 An encoder is a folder in sentence-transformers' format, ``teacher``, or ``fast:FOLDER`` for the
 ONNX path of the product. Results are kept, so that a table can be printed again at no cost.
-
-A figure is a number, or the mean of a list: 100 for a question that is answered rightly, or 0.
 """
 
-import argparse
 import contextlib
 import csv
 import json
@@ -18,9 +15,10 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import pearsonr, sem, spearmanr
 
-from training import corpus, in_words
+from training import arguments, corpus, in_words
 
 Encode = Callable[[list[str]], np.ndarray]
+# A list has 100 for each question that is answered rightly, else 0; its mean is the figure.
 Figures = dict[str, float | list[float]]
 CROSS = [("en", "es"), ("en", "de"), ("es", "fr"), ("pt", "it")]
 BANKING_SEEN = 5500  # rows of Banking77 that development looks at; the rest are trained on
@@ -115,7 +113,7 @@ def nearest(encode: Encode, pairs: list[tuple[str, str]]) -> list[float]:
 
 
 def translations(encode: Encode, dev: dict) -> Figures:
-    out = {}
+    out: Figures = {}
     parts = (("sentences", 700), ("words", 600), ("known words", 600), ("phrases", 700))
     for part, most in parts:
         for language in sorted({row[0] for row in dev[part]}):
@@ -273,11 +271,10 @@ def table(figures: dict[str, Figures]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("encoders", nargs="*", default=["teacher", "fast:data/encoder"])
-    parser.add_argument("--eval", type=Path, default=Path("../shared/eval"))
-    parser.add_argument("--prepared", type=Path, default=Path("work/encoder/prepared"))
-    parser.add_argument("--kept", type=Path, default=Path("work/encoder/evaluation"))
+    parser = arguments(__doc__, eval="../shared/eval", prepared="work/encoder/prepared",
+                       kept="work/encoder/evaluation")  # fmt: skip
+    parser.add_argument("encoders", nargs="*", default=["teacher", "fast:data/encoder"],
+                        help="columns of the table")  # fmt: skip
     parser.add_argument("--temperature", type=float, default=0.1, help="of the acceptance table")
     args = parser.parse_args()
     with in_words():

@@ -4,7 +4,6 @@ The new folder is built beside the old one and takes its place by a rename, so t
 reads half of it. The card (README.md) is written by hand and carried over.
 """
 
-import argparse
 import hashlib
 import json
 import logging
@@ -15,7 +14,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-from training import in_words, student
+from training import arguments, in_words, student
 
 BLOCK = 64  # input values that share one int8 scale
 LANGUAGES = ["es", "en", "pt", "fr", "de", "it"]
@@ -149,12 +148,11 @@ def export(sources: list[Path], calibration: Path | None, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__, out="data/encoder")
     parser.add_argument("--source", type=Path, nargs="+", help="students; more than one: the mean",
                         default=[Path("work/encoder/trained/student"),
                                  Path("work/encoder/last/student")])  # fmt: skip
     parser.add_argument("--calibration", type=Path, help="what calibrate measured")
-    parser.add_argument("--out", type=Path, default=Path("data/encoder"))
     args = parser.parse_args()
     with in_words():
         export(args.source, args.calibration, args.out)

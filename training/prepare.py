@@ -7,7 +7,6 @@ A word's candidates come from Wiktionary and WordNet with weights; ``teach`` ble
 most probable sense, so that *banco* is not half way between a bench and a bank's building.
 """
 
-import argparse
 import collections
 import json
 import random
@@ -17,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from training import corpus, in_words
+from training import arguments, corpus, in_words
 from training.evaluate import questions
 
 # English lemma of each category whose hypernym links are kept for development.
@@ -289,11 +288,10 @@ def prepare(folder: Path, labelled: Path, out: Path, seed: int = 0) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--corpus", type=Path, default=Path("../shared/corpus"))
-    parser.add_argument("--eval", type=Path, default=Path("../shared/eval"))
-    parser.add_argument("--out", type=Path, default=Path("work/encoder/prepared"))
-    parser.add_argument("--seed", type=int, default=0)
+    parser = arguments(
+        __doc__, corpus="../shared/corpus", eval="../shared/eval", out="work/encoder/prepared"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
     args = parser.parse_args()
     with in_words():
         prepare(args.corpus, args.eval, args.out, args.seed)

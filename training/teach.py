@@ -1,6 +1,5 @@
 """Embed every English text with the teacher, shortest first; resumable, a shard at a time."""
 
-import argparse
 import hashlib
 import time
 from pathlib import Path
@@ -9,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from training import in_words, student
+from training import arguments, in_words, student
 
 TEACHER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 SHARD = 8192  # texts
@@ -84,9 +83,6 @@ def taught(prepared: Path, out: Path) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--prepared", type=Path, default=Path("work/encoder/prepared"))
-    parser.add_argument("--out", type=Path, default=Path("work/encoder/taught"))
-    args = parser.parse_args()
+    parser = arguments(__doc__, prepared="work/encoder/prepared", out="work/encoder/taught")
     with in_words():
-        teach(args.prepared, args.out)
+        teach(**vars(parser.parse_args()))

@@ -10,7 +10,6 @@ near as people find them, on a scale from 0 to 1: STSb train, half of the pairs 
 r is the correlation of cosines and scores within the step. ``lessons`` draws all of these.
 """
 
-import argparse
 import contextlib
 import json
 import signal
@@ -22,9 +21,8 @@ from pathlib import Path
 import torch
 from torch.nn.functional import cross_entropy
 
-from training import corpus, in_words, minutes, student
+from training import arguments, corpus, in_words, minutes, student, teach
 from training.lessons import Human, Hypernyms, Texts
-from training.teach import MARK, load_teacher, taught
 
 # Most rows are of a rare piece, seen a few times in a run. Adagrad's first steps are its longest,
 # so such a row learns from each sight; under Adam at 1.2e-3 it moved a hundredth of its length.
@@ -112,14 +110,15 @@ class Training:
             log.write(line + "\n")
         self.cosines, self.links = [], []
 
-    def halves(self, texts: list[str]) -> tuple[torch.Tensor, torch.Tensor]:
+    def halves(self, texts: list[str]) -> tuple[torch.Tensor, ...]:
         """Return the unit rows of the first half of the texts, and of the second."""
         ids = student.token_ids(self.tokenizer, texts)
         return student.unit_rows(self.body, ids, PART).chunk(2)
 
     def link(self, hypernyms: Hypernyms) -> torch.Tensor:
         categories, members, related = hypernyms.draw(PAIRS)
-        loss = contrast(*self.halves(categories + members), related)
+        above, below = self.halves(categories + members)
+        loss = contrast(above, below, related)
         self.links.append(loss.item())
         return loss
 
@@ -173,7 +172,7 @@ def checkpoint_of(out: Path, origin: str) -> dict | None:
 
 
 def train(
-    prepared: Path, taught_in: Path, stsb: Path, start: Path, out: Path, *,
+    prepared: Path, taught: Path, stsb: Path, start: Path, out: Path, *,
     minutes: float, words: float, rows_rate: float, body_rate: float, teacher_share: float,
     human_from: float, seed: int,
 ) -> None:  # fmt: skip
@@ -181,7 +180,7 @@ def train(
     out.mkdir(parents=True, exist_ok=True)
     limit = 60 * minutes
     origin = corpus.fingerprint(
-        start / "tokenizer.json", start / "model.safetensors", taught_in / MARK
+        start / "tokenizer.json", start / "model.safetensors", taught / teach.MARK
     )
     checkpoint = checkpoint_of(out, origin)
     if checkpoint and checkpoint["elapsed"] >= limit:
@@ -191,9 +190,9 @@ def train(
     if checkpoint:
         run.go_on(checkpoint)
     elif teacher_share:
-        student.approach_teacher(run.tokenizer, run.body, load_teacher(), teacher_share)
+        student.approach_teacher(run.tokenizer, run.body, teach.load_teacher(), teacher_share)
     seed += run.step  # gone on with, it draws other texts
-    texts = Texts(prepared, taught(prepared, taught_in), words, seed)
+    texts = Texts(prepared, teach.taught(prepared, taught), words, seed)
     hypernyms, human = Hypernyms(prepared, seed), Human(stsb, HUMAN_PAIRS, seed)
     saved, clock = run.elapsed, time.monotonic()
     with stops() as asked:
@@ -224,14 +223,11 @@ def train(
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--prepared", type=Path, default=Path("work/encoder/prepared"))
-    parser.add_argument("--taught", dest="taught_in", type=Path,
-                        default=Path("work/encoder/taught"))  # fmt: skip
-    parser.add_argument("--stsb", type=Path, default=Path("../shared/eval/stsb"))
-    parser.add_argument("--start", type=Path, default=Path("work/encoder/start"))
-    parser.add_argument("--out", type=Path, default=Path("work/encoder/trained"))
-    parser.add_argument("--minutes", type=minutes, default=50)
+    parser = arguments(
+        __doc__, prepared="work/encoder/prepared", taught="work/encoder/taught",
+        stsb="../shared/eval/stsb", start="work/encoder/start", out="work/encoder/trained",
+    )  # fmt: skip
+    parser.add_argument("--minutes", type=minutes, default=50, help="how long to train")
     parser.add_argument("--words", type=float, default=1, help="how many times as many words")
     parser.add_argument("--rows-rate", type=float, default=1,
                         help="factor on the learning rate of the vocabulary's rows")  # fmt: skip
@@ -241,6 +237,6 @@ if __name__ == "__main__":
                         help="of the teacher's weights in those that it begins with")  # fmt: skip
     parser.add_argument("--human-from", type=float, default=0.55,
                         help="share of the time before human scores count")  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
     with in_words():
         train(**vars(parser.parse_args()))

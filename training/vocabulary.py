@@ -6,7 +6,6 @@ Pieces that never align start as the mean of their old pieces' rows. English wor
 piece to the teacher come back with its rows: split otherwise, its sentences are read otherwise.
 """
 
-import argparse
 import json
 import re
 from pathlib import Path
@@ -17,7 +16,7 @@ import torch
 from tokenizers import Tokenizer, models, trainers
 from transformers import BertModel
 
-from training import corpus, in_words, student
+from training import arguments, corpus, in_words, student
 from training.teach import load_teacher
 
 SIZE = 54_000  # pieces chosen by their use in all languages: 41.5 MB in fp16
@@ -205,13 +204,11 @@ def widen(prepared: Path, init: Path, known: list[str], only_english: bool, out:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--prepared", type=Path, default=Path("work/encoder/prepared"))
-    parser.add_argument("--init", type=Path, default=Path("../shared/encoder"))
-    parser.add_argument("--known", nargs="*", default=["en", "es"], help="languages of --init")
+    parser = arguments(__doc__, prepared="work/encoder/prepared", init="../shared/encoder",
+                       out="work/encoder/start")  # fmt: skip
+    parser.add_argument("--known", nargs="*", default=["en", "es"],
+                        help="languages whose rows of --init are kept")  # fmt: skip
     parser.add_argument("--only-english", action="store_true",
                         help="keep the other pieces of --init and their rows")  # fmt: skip
-    parser.add_argument("--out", type=Path, default=Path("work/encoder/start"))
-    args = parser.parse_args()
     with in_words():
-        widen(args.prepared, args.init, args.known, args.only_english, args.out)
+        widen(**vars(parser.parse_args()))
