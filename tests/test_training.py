@@ -661,6 +661,26 @@ def write_human_scores(folder: Path) -> None:
             csv.writer(stream).writerows(pairs)
 
 
+def test_figures_that_a_full_disk_took_are_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, text: str) -> None:
+        path.write_bytes(text.encode()[:9])
+        raise OSError("no space left")
+
+    monkeypatch.setattr(evaluate, "lookups", lambda encode, folder: {})  # thousands of texts
+    write_encoder(tmp_path / "encoder")
+    write_dev(tmp_path / "prepared", sentences=4)
+    write_human_scores(tmp_path / "eval/stsb")
+    arguments = (str(tmp_path / "encoder"), tmp_path / "prepared", tmp_path / "eval", tmp_path)
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="no space left"):
+        patched.setattr(Path, "write_text", full)
+        evaluate.remembered(*arguments)
+
+    assert "sentence nl→en" in evaluate.remembered(*arguments)
+
+
 def test_remembered_figures_are_of_the_data_at_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -247,7 +247,9 @@ def remembered(name: str, prepared: Path, folder: Path, kept: Path) -> Figures:
     memory = kept / f"{name.replace('/', '_').replace(':', '_')}-{version}.json"
     if not memory.exists():
         kept.mkdir(parents=True, exist_ok=True)
-        memory.write_text(json.dumps(evaluate(name, prepared, folder)))
+        part = memory.with_suffix(".part")
+        part.write_text(json.dumps(evaluate(name, prepared, folder)))
+        part.rename(memory)
     return json.loads(memory.read_text())
 
 
