@@ -934,6 +934,9 @@ def test_what_is_spelled_with_a_unit_is_read_as_it_is_without(
         (["007 €", "008 €"], "text", None),
         (["€", "%"], "text", None),
         (["-", "5 %"], "number", "%"),
+        (["-   €", "5 €"], "number", "€"),  # as spreadsheets print the zeros of bookkeepers
+        (["$ -", "USD –", "$5"], "number", "$"),
+        (["- kg", "5 €"], "text", None),
         (["−5 %", "+7 %"], "number", "%"),
         (["-$5", "$-7", "$ 8"], "number", "$"),
         (["10 %", "10 %", "20 %", "20 %"], "number", "%"),
@@ -1076,6 +1079,22 @@ def test_another_column_settles_what_one_leaves_open() -> None:
         ("a", (1234, 0.5)),
         ("b", (2345, 1.5)),
     ]
+
+
+@pytest.mark.parametrize("odd", ["consultar", "5 $"])
+def test_a_column_that_is_numbers_but_for_a_word_settles_another(odd: str) -> None:
+    content = f"k;price;stock\na;0,35 €;1.200\nb;18,90 €;35\nc;{odd};12\n"
+
+    assert dict(load(content)) == {
+        "a": ("0,35 €", 1200),
+        "b": ("18,90 €", 35),
+        "c": (odd, 12),
+    }
+    given = {"columns": {"price": "number"}, "on_error": "skip"}
+    assert dict(load(content, **given)) == {"a": (0.35, 1200), "b": (18.9, 35)}
+    # Where columns of numbers speak, one that is half of words has no say.
+    versions = "k;v;price;stock\na;2.5;1,5;1.200\nb;beta;2,5;35\n"
+    assert dict(load(versions)) == {"a": ("2.5", 1.5, 1200), "b": ("beta", 2.5, 35)}
 
 
 def test_a_type_that_is_given_wins_and_what_it_cannot_hold_is_bad() -> None:

@@ -19,12 +19,13 @@ from typing import TypeGuard
 from index.answers import Column, Value
 from index.errors import InvalidKey, WrongValue
 from index.loading.numerals import Style, read_numeral
+from index.loading.units import is_dash
 from index.naming import is_text, plain_text
 from index.values import LARGEST, is_inexact
 
 BEYOND = f"is beyond ±{LARGEST:.0e}"
 # Missing in columns of numbers and vectors; in columns of labels only an empty cell is.
-MISSING_MARKS = frozenset(
+_MISSING_MARKS = frozenset(
     {"", "na", "n/a", "nan", "null", "none", "-", "<na>", "#n/a", "#n/d", "#nv", "\\n"}
 )
 
@@ -79,7 +80,7 @@ def caster(
                     raise in_another_unit(_shown(cell), foreign, column)
                 return cast_value(cell, column)
             spelled = cell.strip()
-            if spelled.casefold() in MISSING_MARKS:
+            if is_missing(spelled):
                 return None
             if column.type == "number":
                 return _spelled_number(spelled, column, style)
@@ -93,6 +94,11 @@ def caster(
         return cast_value(cell, column)
 
     return from_label
+
+
+def is_missing(spelled: str) -> bool:
+    """Say whether a cell among numbers or vectors says that it holds none."""
+    return spelled.casefold() in _MISSING_MARKS or is_dash(spelled)
 
 
 def _spelled_number(spelled: str, column: Column, style: Style) -> float | int:

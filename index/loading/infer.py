@@ -11,9 +11,9 @@ The rules, in order; "enough" is all of the cells that hold something, or 95 % o
    as many as there are cells or fewer; all else is text.
 
 Text files write numbers in one of two styles, and "1.234" fits both. A column whose other cells
-fit only one is read so; next the file's other columns decide; then 1.234 has a fraction, and 1,234
-is a thousand in a file separated by commas and text in any other. In any other, 1.234 € and 1,234 €
-fit one style each: no price has three decimals.
+fit only one is read so; next the file's other columns decide, those of numbers before those of half
+numbers; then 1.234 has a fraction, and 1,234 is a thousand in a file separated by commas and text
+in any other. In any other, 1.234 € and 1,234 € fit one style each: no price has three decimals.
 
 Where half of a column's numbers have a unit (12 €, 10 %), it is the column's: the others are read
 as being in it, and what has another unit is no number. Of the texts of JSON and Parquet, those with
@@ -28,7 +28,7 @@ from decimal import Decimal
 from numbers import Integral, Real
 
 from index.answers import Column, ColumnType
-from index.loading.cast import MISSING_MARKS, is_boolean, is_numbers, parse_vector
+from index.loading.cast import is_boolean, is_missing, is_numbers, parse_vector
 from index.loading.numerals import EITHER, Style, read_numeral
 from index.values import is_inexact
 
@@ -72,7 +72,7 @@ class Profile:
             return "label"
         if not spelled:
             return "missing"
-        if spelled.casefold() in MISSING_MARKS:
+        if is_missing(spelled):
             return "mark"
         if vector := parse_vector(spelled):
             self.widths[len(vector)] += 1
@@ -175,13 +175,17 @@ class Inference:
             profile.add(cell, self._textual, self._quoted)
 
     def file_style(self) -> Style | None:
-        """The one style that the columns of numbers show, None where they disagree."""
-        shown = {
-            style
+        """The one style that the columns of numbers show, None where they disagree.
+
+        Without such a column, that of those which are half numbers: prices, and one on request.
+        """
+        styled = [
+            (profile, style)
             for profile in self.profiles.values()
             if (style := profile.evidence(self._delimiter))
-            and profile.type(style, True) == "number"
-        }
+        ]
+        shown = {style for profile, style in styled if profile.type(style, True) == "number"}
+        shown = shown or {s for profile, s in styled if 2 * profile.numbers(s) >= profile.cells}
         return shown.pop() if len(shown) == 1 else None
 
     def columns(self, *, share: float = ENOUGH_SHARE) -> dict[str, tuple[Column, Style]]:

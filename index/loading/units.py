@@ -26,6 +26,8 @@ _BEFORE = re.compile(
 _AFTER = re.compile(rf"(.*(?:\d|[.,][-–—]?))\s?(?:({_MARK})|([^\W\d_]{{2,3}})\.?)")
 _NEGATIVE = re.compile(rf"({_MARK}|)\s?\(([^()]+)\)\s?({_MARK}|)")
 _ROUND = re.compile(r"(?<=\d)([.,])[-–—]\Z")
+_UNIT = rf"(?:{_MARK}|{'|'.join((*_CODES, *_WORDS))})"
+_DASH = re.compile(rf"[-–—]\s*{_UNIT}|{_UNIT}\s*[-–—]")
 _DIGITS = "0123456789"
 _ENDS, _STARTS = frozenset(f"{_DIGITS}.,-–—"), frozenset(f"{_DIGITS}.,+-\u2212")
 
@@ -46,3 +48,8 @@ def unit_apart(spelled: str) -> tuple[str, str]:
     if not unit or (unit in "%‰" and plain is not spelled):  # (45 %) is a share in print
         return spelled, ""
     return _ROUND.sub(r"\g<1>0", numeral.replace(" ", "\u00a0")), unit.removesuffix(".")
+
+
+def is_dash(spelled: str) -> bool:
+    """Say whether a unit has a dash for a number: "-   €" is how spreadsheets print no sum."""
+    return _DASH.fullmatch(spelled) is not None
