@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask_openapi3 import Info
+from flask_openapi3 import Info, Server
 from werkzeug.routing import BaseConverter
 
 from index.catalog import Catalog
@@ -40,6 +40,7 @@ def create_app(settings: Settings, catalog: Catalog | None = None) -> Api:
     app = Api(
         "service",
         info=Info(title="softdict", version=__version__, description=ABOUT),
+        servers=[Server(url=".")],  # where the description is: a proxy may have it under a prefix
         doc_ui=False,
         static_folder=pages.PAGE,
         static_url_path="/page",

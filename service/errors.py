@@ -133,7 +133,10 @@ class CrossOrigin(ServiceError):
 
     def __init__(self, origin: str) -> None:
         self.origin = origin
-        super().__init__(f"pages of {origin!r} may not change anything here")
+        super().__init__(
+            f"pages of {origin!r} may not change anything here; if that is this service, the proxy "
+            "in front of it has to hand on the Host header as it came"
+        )
 
 
 class CannotListen(ServiceError):

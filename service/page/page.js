@@ -1,4 +1,5 @@
 // The page asks /compare and draws what comes back. Text reaches the document as textContent only.
+// Addresses are relative: a proxy may have the service under a prefix.
 "use strict";
 
 const TEXTS = {
@@ -257,7 +258,7 @@ async function ask() {
   $("result").classList.add("waiting");
   for (const name of CHECKED) $(name).removeAttribute("aria-invalid");
   try {
-    const found = await whenReady(`/compare?${new URLSearchParams(question)}`, { signal: mine.signal });
+    const found = await whenReady(`compare?${new URLSearchParams(question)}`, { signal: mine.signal });
     last = { ...found, question };
     say();
     draw();
@@ -284,7 +285,7 @@ function record(question) {
   if (listed > SHOWN) question.k = listed; // left out, it is at most what the service allows
   recorded = question;
   const shown = address.has("lang") ? { ...question, lang: language } : question;
-  history[another ? "pushState" : "replaceState"](null, "", `/?${new URLSearchParams(shown)}`);
+  history[another ? "pushState" : "replaceState"](null, "", `?${new URLSearchParams(shown)}`);
 }
 
 function forget() {
@@ -309,7 +310,7 @@ function draw() {
   $("facts").replaceChildren(...drawFacts(soft));
   $("exact").replaceChildren(...drawExact(exact));
   $("exact").classList.toggle("none", !exact.found);
-  $("steps").href = `/search?${new URLSearchParams({ ...question, explain: 1 })}`;
+  $("steps").href = `search?${new URLSearchParams({ ...question, explain: 1 })}`;
   $("reason").textContent = t(exact.found ? "found" : question.where ? "excluded" : "missing", last.query);
   $("result").hidden = false;
   drawHand(soft);
@@ -489,7 +490,7 @@ async function weigh() {
     if (Object.keys(weights).length) {
       const body = JSON.stringify({ q: query, dataset, weights, k: 1 });
       const headers = { Accept: "application/json", "Content-Type": "application/json" };
-      manual = (await call("/compare", { method: "POST", headers, body, signal: mine.signal })).manual.blend;
+      manual = (await call("compare", { method: "POST", headers, body, signal: mine.signal })).manual.blend;
     }
     drawManual();
   } catch (error) {
@@ -517,7 +518,7 @@ const parts = (vector, show) => vector.slice(0, 8).map((part) => show(part)).joi
 // -- datasets -----------------------------------------------------------------------------------
 
 async function listDatasets(wanted) {
-  const { datasets } = await call("/datasets");
+  const { datasets } = await call("datasets");
   $("dataset").replaceChildren(...datasets.map(({ name }) => new Option(name, name)));
   columns = Object.fromEntries(datasets.map((each) => [each.name, each.columns.map(({ name }) => spelled(name))]));
   tolerances = Object.fromEntries(datasets.map((each) => [each.name, each.tolerance_in_use]));
@@ -543,7 +544,7 @@ async function examples() {
   drawHint();
   let words = Object.hasOwn(EXAMPLES, name) ? EXAMPLES[name] : name ? null : [];
   if (!words) {
-    const { entries } = await call(`/datasets/${encodeURIComponent(name)}/entries?limit=4`);
+    const { entries } = await call(`datasets/${encodeURIComponent(name)}/entries?limit=4`);
     words = entries.map(({ key }) => key);
   }
   if (name !== $("dataset").value) return []; // another was chosen meanwhile
@@ -613,12 +614,12 @@ function sendTable() {
   tell(() => [t("sending")]);
   const table = new FormData($("upload"));
   for (const name of ["key", "attributes"]) if (!table.get(name).trim()) table.delete(name);
-  return call("/datasets", { method: "POST", body: table });
+  return call("datasets", { method: "POST", body: table });
 }
 
 async function deleteDataset() {
   const name = $("dataset").value;
-  const path = `/datasets/${encodeURIComponent(name)}`;
+  const path = `datasets/${encodeURIComponent(name)}`;
   try {
     const { entries } = await call(path);
     if (!confirm(t("certain", name, number(entries, 9)))) return;
@@ -637,7 +638,7 @@ async function finished(state) {
   try {
     while (state.finished === null) {
       try {
-        state = await call(`/jobs/${state.id}`);
+        state = await call(`jobs/${state.id}`);
         if (state.finished === null) drawProgress(state);
       } catch (error) {
         if (error instanceof Problem) throw error;
@@ -705,7 +706,7 @@ async function start() {
   }
   drawTemperature(0);
   try {
-    await whenReady("/readyz");
+    await whenReady("readyz");
     say();
     const wanted = here.get("dataset");
     const names = await listDatasets(wanted);
@@ -744,7 +745,7 @@ $("language").addEventListener("click", () => {
   address.set("lang", language);
   const shown = new URLSearchParams(location.search);
   shown.set("lang", language);
-  history.replaceState(null, "", `/?${shown}`);
+  history.replaceState(null, "", `?${shown}`);
   translate();
 });
 $("file").addEventListener("change", nameFromFile);
@@ -754,7 +755,7 @@ $("upload").addEventListener("submit", (event) => {
   load(sendTable);
 });
 $("delete").addEventListener("click", deleteDataset);
-$("cancel").addEventListener("click", () => { if (job) call(`/jobs/${job}`, { method: "DELETE" }).catch((error) => tell(explain(error), { bad: true })); });
+$("cancel").addEventListener("click", () => { if (job) call(`jobs/${job}`, { method: "DELETE" }).catch((error) => tell(explain(error), { bad: true })); });
 addEventListener("popstate", () => {
   const chosen = address.has("lang");
   address = new URLSearchParams(location.search);

@@ -69,6 +69,7 @@ def test_a_page_elsewhere_cannot_write(
     reply = client.open(path, method=method, json={}, headers=headers)
 
     assert (reply.status_code, reply.get_json()["type"]) == (403, "/problems/cross-origin")
+    assert "has to hand on the Host header" in reply.get_json()["detail"]
     assert client.get("/datasets/paises").get_json()["entries"] == 4
 
 

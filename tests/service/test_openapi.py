@@ -109,8 +109,8 @@ def test_the_rendered_page_loads_files_of_this_machine_alone(client: CheckedClie
     page = client.get("/docs").text
     files = re.findall(r'(?:src|href)="([^"]+)"', page)
 
-    assert len(files) >= 4 and all(file.startswith("/") for file in files)
-    for file in files:
-        assert client.get(file).status_code == 200, file
+    assert len(files) >= 4
+    for file in files:  # beside /docs, under whatever prefix a proxy has it
+        assert client.get(f"/{file}").status_code == 200, file
     assert "validatorUrl: null" in client.get("/page/docs.js").text
     assert client.get("/docs/../app.py").status_code == 404

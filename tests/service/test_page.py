@@ -1028,6 +1028,57 @@ def test_what_a_proxy_sends_for_the_service_is_no_answer(
     assert (said, in_english) == ("El servicio no responde.", "The service does not answer.")
 
 
+def test_it_works_behind_a_proxy_under_a_prefix(
+    started_browser: Chrome, bundled: Service, tmp_path: Path
+) -> None:
+    class Proxy(SimpleHTTPRequestHandler):
+        """Hands on what stands under /dict/, and keeps the Host header, as a proxy should."""
+
+        def _pass_on(self) -> None:
+            found = self.path.startswith("/dict/")
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            path = self.path.removeprefix("/dict") if found else "/nowhere"
+            reply = bundled.ask(self.command, path, body, dict(self.headers))
+            self.send_response_only(reply.status)
+            for name in ("Content-Type", "Content-Security-Policy", "Content-Length"):
+                self.send_header(name, reply.headers[name])
+            self.end_headers()
+            self.wfile.write(reply.body)
+
+        do_GET = do_POST = _pass_on
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    browser = started_browser
+    table = tmp_path / "proxied.csv"
+    table.write_text("key,value\nuno,1\ndos,2\n", "utf-8")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        here = f"http://127.0.0.1:{server.server_port}/dict/"
+        browser.get(here + "?lang=en")
+        until(browser, lambda: weights(browser))
+        weighed = ask(browser, "country")
+        address = browser.current_url
+        steps = browser.find_element(By.ID, "steps").get_attribute("href")
+        chosen(browser, table).click()
+        until(browser, lambda: "uno" in weights(browser))
+        browser.get(here + "docs")
+        healthz = "#operations-Service-service_healthz"
+        for selector in (f"{healthz} button", ".try-out__btn", ".execute"):
+            until(browser, partial(browser.find_elements, By.CSS_SELECTOR, selector))
+            browser.find_element(By.CSS_SELECTOR, selector).click()
+        answer = f"{healthz} .live-responses-table tbody .response-col_status"
+        until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, answer))
+        status = text(browser, answer)
+        browser.get("about:blank")
+        server.shutdown()
+
+    assert next(iter(weighed)) in ("alemania", "inglaterra", "méxico")
+    assert address.startswith(here + "?") and (steps or "").startswith(here + "search?")
+    assert status.split()[0] == "200"
+
+
 def test_everything_is_reached_by_keyboard_in_reading_order(browser: Chrome) -> None:
     browser.execute_script("document.querySelector('nav a').focus()")
     seen = []
