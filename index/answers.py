@@ -31,13 +31,16 @@ class Column:
 
 @dataclass(frozen=True)
 class NumberBlend:
-    """Weighted mean and standard deviation; ``level`` of the weight lies in ``interval``."""
+    """Weighted mean and standard deviation; ``level`` of the weight lies in ``interval``.
+
+    They describe the table, over the ``known`` share of the weight whose keys have a value.
+    """
 
     mean: float
     sd: float
     median: float
     interval: tuple[float, float]
-    known: float  # share of the weight whose keys have a value
+    known: float
     level: float = 0.9
     unit: str | None = None
     type: Literal["number"] = "number"
@@ -96,7 +99,27 @@ class Match:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a query got. ``blend`` holds None for a column in which no weight has a value."""
+    """What a query got.
+
+    Attributes
+    ----------
+    blend : dict of Blend or None by column
+        None where no weight has a value.
+    temperature_source : str
+        given, setting, sqrt_d, effective_keys, fitted, encoder or exact.
+    effective_keys : float
+        exp(entropy of the weights): how many keys really answer.
+    keys, scored : int
+        Allowed keys, over which the weights sum to one; those scored one by one.
+    coverage : float
+        Share of the attention mass that was computed key by key.
+    error : float
+        How far any reported weight mass can be off: total variation, at 95 %.
+    confidence : float or None
+        P(the dictionary really holds an answer). None where the encoder has no calibration.
+    units : dict
+        Of the columns that have one, attributes too.
+    """
 
     query: str
     dataset: str
@@ -104,14 +127,14 @@ class Answer:
     blend: dict[str, Blend | None]
     matches: tuple[Match, ...]
     temperature: float
-    temperature_source: str  # given, setting, sqrt_d, effective_keys, fitted, encoder or exact
+    temperature_source: str
     effective_keys: float
-    keys: int  # allowed keys, over which the weights sum to one
-    coverage: float  # share of the attention mass that was computed key by key
-    error: float  # how far any reported weight mass can be off: total variation, at 95 %
-    scored: int  # keys scored one by one
-    confidence: float | None  # None: this encoder has no calibration
-    units: dict[str, str]  # of the columns that have one, attributes too
+    keys: int
+    coverage: float
+    error: float
+    scored: int
+    confidence: float | None
+    units: dict[str, str]
     explanation: dict[str, Any] | None = None
 
     @property

@@ -1178,7 +1178,7 @@ def test_a_value_is_cast_to_its_column(value: object, column: Column, expected: 
     [
         (True, NUMBER, "True is a boolean, not a number"),
         ("7", NUMBER, "'7' is text, not a number"),
-        (float("nan"), NUMBER, "nan is not a finite number"),
+        (float("nan"), NUMBER, "nan is not a finite number; None (null) is a missing value"),
         (float("-inf"), NUMBER, "-inf is not a finite number"),
         (decimal.Decimal("NaN"), NUMBER, "nan is not a finite number"),
         (decimal.Decimal("sNaN"), NUMBER, "nan is not a finite number"),
@@ -1754,8 +1754,9 @@ def test_times_that_python_cannot_tell_are_refused_unless_skipped(array: pa.Arra
 
 def test_nan_in_parquet_is_a_bad_row() -> None:
     content = parquet(pa.table({"key": ["a", "b"], "v": [1.5, float("nan")]}))
+    message = "column 'v': nan is not a finite number; None (null) is a missing value"
 
-    assert list(bad_rows(content)) == [BadRow(2, "column 'v': nan is not a finite number")]
+    assert list(bad_rows(content)) == [BadRow(2, message)]
 
 
 # Progress and size

@@ -234,6 +234,23 @@ def test_a_disk_that_has_no_room_for_a_new_store_is_said_to_be_that(tmp_path):
     assert said.startswith(f"the disk that holds {tmp_path} refused a write")
 
 
+def test_a_copy_that_sqlite_makes_while_somebody_writes_is_a_whole_store(tmp_path):
+    (tmp_path / "copy").mkdir()
+    with SoftDict.open(tmp_path / "store", encoder="random") as d:
+        d.update({"a": 1, "b": 2})
+        with (
+            closing(sqlite3.connect(tmp_path / "store" / "softdict.db")) as one,
+            closing(sqlite3.connect(tmp_path / "copy" / "softdict.db")) as other,
+        ):
+            one.backup(other)  # what .backup is in the shell
+        d["c"] = 3
+        asked = [match.score for match in d.search("a", as_of=2).matches]
+
+    with SoftDict.open(tmp_path / "copy") as copied:
+        assert dict(copied) == {"a": 1, "b": 2}
+        assert [match.score for match in copied.search("a").matches] == asked
+
+
 def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path):
     with SoftDict.open(tmp_path, encoder="random") as d:
         d["a"] = 1

@@ -160,7 +160,8 @@ def _number(value: object, column: Column) -> float | int:
     except OverflowError as fault:  # of a fraction; it is no infinity
         raise WrongValue(column.name, f"{_shown(value)} {BEYOND}") from fault
     if not math.isfinite(number):
-        raise WrongValue(column.name, f"{_shown(number)} is not a finite number")
+        advice = "; None (null) is a missing value" if math.isnan(number) else ""
+        raise WrongValue(column.name, f"{_shown(number)} is not a finite number{advice}")
     if abs(number) > LARGEST:
         raise WrongValue(column.name, f"{_shown(number)} {BEYOND}")
     return number
