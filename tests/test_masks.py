@@ -116,6 +116,7 @@ def test_position_counts_the_entries_that_are_there():
     answer = d.search("question", as_of=3)
 
     assert {match.key for match in answer.matches} == {"key 0", "key 2", "key 3"}
+    assert [d.search("question", as_of=n).keys for n in (4, 5, 6)] == [4, 5, 5]
 
 
 def test_a_moment_hides_what_arrived_later_and_an_update_keeps_its_arrival():

@@ -503,7 +503,7 @@ def test_a_load_is_shown_again_to_who_left_the_page(
 LEAVING = """
 const answered = window.fetch;
 window.fetch = async (path, options) => {
-  if (path.startsWith("/jobs/")) {
+  if (path.startsWith("jobs/")) {
     location.href = "about:blank";
     await new Promise(() => {});
   }
