@@ -985,7 +985,7 @@ STARTING = """
 var tries = 0, opened = false, said;
 const answered = window.fetch;
 window.fetch = (path, options) => {
-  if (path !== "/readyz" || opened) return answered(path, options);
+  if (path !== "readyz" || opened) return answered(path, options);
   tries += 1;
   const problem = { type: "/problems/not-ready", detail: "creating the bundled datasets" };
   return Promise.resolve(new Response(JSON.stringify(problem), { status: 503 }));
