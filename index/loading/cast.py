@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from numbers import Integral, Real
 from typing import TypeGuard
 
@@ -21,9 +22,10 @@ from index.errors import InvalidKey, WrongValue
 from index.loading.numerals import Style, read_numeral
 from index.loading.units import is_dash
 from index.naming import is_text, plain_text
-from index.values import LARGEST, is_inexact
+from index.values import EXACT, LARGEST, is_inexact
 
 BEYOND = f"is beyond ±{LARGEST:.0e}"
+INEXACT = "an integer beyond ±2^53 is not exact; keep it as text"
 # Missing in columns of numbers and vectors; in columns of labels only an empty cell is.
 _MISSING_MARKS = frozenset(
     {"", "na", "n/a", "nan", "null", "none", "-", "<na>", "#n/a", "#n/d", "#nv", "\\n"}
@@ -71,29 +73,11 @@ def caster(
 
     ``unit`` is what a file declares its plain numbers to be in.
     """
-    if column.type in ("number", "vector"):
-        foreign = unit if column.type == "number" and unit != column.unit else None
-
-        def from_spelling(cell: object) -> Value:
-            if not isinstance(cell, str):
-                if foreign and cell is not None:
-                    raise in_another_unit(_shown(cell), foreign, column)
-                return cast_value(cell, column)
-            spelled = cell.strip()
-            if is_missing(spelled):
-                return None
-            if column.type == "number":
-                return _spelled_number(spelled, column, style)
-            return _vector(parse_vector(spelled) or cell, column)
-
-        return from_spelling
-
-    def from_label(cell: object) -> Value:
-        if textual and isinstance(cell, str) and (not cell or cell.isspace()):
-            return None
-        return cast_value(cell, column)
-
-    return from_label
+    if column.type == "number":
+        return partial(_number_of_cell, column, style, unit if unit != column.unit else None)
+    if column.type == "vector":
+        return partial(_vector_of_cell, column)
+    return partial(_label_of_cell, column, textual)
 
 
 def is_missing(spelled: str) -> bool:
@@ -101,14 +85,34 @@ def is_missing(spelled: str) -> bool:
     return spelled.casefold() in _MISSING_MARKS or is_dash(spelled)
 
 
-def _spelled_number(spelled: str, column: Column, style: Style) -> float | int:
+def _number_of_cell(column: Column, style: Style, foreign: str | None, cell: object) -> Value:
     """Read a numeral in the column's style; without a unit it is in the column's."""
+    if not isinstance(cell, str):
+        if foreign and cell is not None:
+            raise in_another_unit(_shown(cell), foreign, column)
+        return cast_value(cell, column)
+    spelled = cell.strip()
     numeral = read_numeral(spelled)
+    if numeral is None and is_missing(spelled):
+        return None
     if numeral is None or not numeral.fits(style):
         raise WrongValue(column.name, f"{_shown(spelled)} is not a number")
     if numeral.unit and numeral.unit != column.unit:
         raise in_another_unit(_shown(spelled), numeral.unit, column)
-    return _number(numeral.number(style), column)
+    return _within_limits(numeral.number(style), column)
+
+
+def _vector_of_cell(column: Column, cell: object) -> Value:
+    if isinstance(cell, str):
+        if is_missing(cell.strip()):
+            return None
+        cell = parse_vector(cell.strip()) or cell
+    return cast_value(cell, column)
+
+
+def _label_of_cell(column: Column, textual: bool, cell: object) -> Value:
+    blank = textual and isinstance(cell, str) and (not cell or cell.isspace())
+    return None if blank else cast_value(cell, column)
 
 
 def in_another_unit(shown: str, unit: str, column: Column) -> WrongValue:
@@ -147,18 +151,24 @@ def is_boolean(value: object) -> bool:
 
 def _number(value: object, column: Column) -> float | int:
     if is_inexact(value):
-        raise WrongValue(column.name, "an integer beyond ±2^53 is not exact; keep it as text")
+        raise WrongValue(column.name, INEXACT)
     if isinstance(value, Decimal):
         number = math.nan if value.is_nan() else float(value)  # a signaling NaN makes no float
-        value = int(number) if number.is_integer() else number
+        return _within_limits(int(number) if number.is_integer() else number, column)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise WrongValue(column.name, f"{_shown(value)} is {_kind(value)}, not a number")
-    if isinstance(value, Integral):
-        return int(value)
     try:
-        number = float(value)
+        number = int(value) if isinstance(value, Integral) else float(value)
     except OverflowError as fault:  # of a fraction; it is no infinity
         raise WrongValue(column.name, f"{_shown(value)} {BEYOND}") from fault
+    return _within_limits(number, column)
+
+
+def _within_limits(number: float | int, column: Column) -> float | int:
+    if isinstance(number, int):
+        if abs(number) > EXACT:
+            raise WrongValue(column.name, INEXACT)
+        return number
     if not math.isfinite(number):
         advice = "; None (null) is a missing value" if math.isnan(number) else ""
         raise WrongValue(column.name, f"{_shown(number)} is not a finite number{advice}")

@@ -65,18 +65,23 @@ def read_numeral(spelled: str) -> Numeral | None:
     """Read a cell that has no blanks around it; None for what is no finite number."""
     if len(spelled) > LONGEST_NUMERAL:
         return None
-    digits, unit = _plain(spelled), ""
+    if numeral := _read(spelled, ""):
+        return numeral
+    apart, unit = unit_apart(spelled)
+    return _read(apart, unit) if unit else None
+
+
+def _read(spelled: str, unit: str) -> Numeral | None:
+    digits = _plain(spelled)
     found = _KINDS.fullmatch(digits)
     if found is None:
-        apart, unit = unit_apart(spelled)
-        digits = _plain(apart)
-        found = _KINDS.fullmatch(digits)
-    if found is None:
         return None
+    kind = found.lastgroup or ""
+    if kind == "int" and _is_spoiled(digits):
+        kind = "code"
     if "e" in digits.lower() and not math.isfinite(float(digits.replace(",", "."))):
         return None
-    spoiled = found["int"] and _is_spoiled(digits)
-    return Numeral("code" if spoiled else found.lastgroup or "", digits, unit)
+    return Numeral(kind, digits, unit)
 
 
 def _plain(spelled: str) -> str:

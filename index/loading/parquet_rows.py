@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
 
@@ -31,31 +31,29 @@ class ParquetReader(Reader):
             schema = file.schema_arrow
         self.names = [name for name in schema.names if options.columns.get(name) != "skip"]
         self.left_out = [name for name in schema.names if name not in self.names]
-        self._convert: dict[str, Callable[[Any], Any]] = {}
         self._texts: list[str] = []
         self.types: dict[str, str] = {}
         self._take_schema(schema)
         self._take_notes(schema.metadata or {})
 
     def _take_schema(self, schema: Any) -> None:
+        import pyarrow.types as is_a
+
         if len(set(schema.names)) < len(schema.names):
             raise UnreadableSource(f"{self._source.name} names a column twice")
         for name in self.names:
             kind = schema.field(name).type
-            fault, convert = _arrow_column(kind)
-            if fault:
+            if not _can_be_held(kind):
                 raise UnreadableSource(
                     f"{self._source.name}: column {name!r} is {kind}, which no value column "
                     f"holds; {LEAVE_OUT}"
                 )
-            if convert:
-                self._convert[name] = convert
-            if _is_dictionary(kind):
+            if is_a.is_dictionary(kind):
                 self.types[name] = "category"
+            if is_a.is_floating(kind):  # a column of gaps too
+                self.types[name] = "number"
             if _is_text(kind):
                 self._texts.append(name)
-            if _is_floating(kind):  # a column of gaps too
-                self.types[name] = "number"
 
     def _take_notes(self, metadata: Mapping[bytes, bytes]) -> None:
         """Take what ``write_table`` noted of columns; a stranger's nonsense counts for nothing."""
@@ -96,7 +94,7 @@ class ParquetReader(Reader):
 
     def _cells(self, name: str, column: Any) -> list[Any]:
         try:
-            return _listed(self._convert.get(name, _as_is)(column))
+            return _listed(_in_microseconds(column))
         except (ValueError, OverflowError) as error:  # Python's calendar ends with the year 9999
             raise UnreadableSource(
                 f"{self._source.name}: column {name!r} cannot be read: {error}; "
@@ -104,47 +102,39 @@ class ParquetReader(Reader):
             ) from error
 
 
-def _arrow_column(kind: Any) -> tuple[bool, Callable[[Any], Any] | None]:
-    """Say whether no value column can hold an Arrow type, and what to do before reading it."""
-    import pyarrow as pa
+def _can_be_held(kind: Any) -> bool:
+    """Say whether a value column can hold an Arrow type."""
+    import pyarrow.types as is_a
 
-    types = pa.types
-    if kind == pa.time64("ns"):  # Python's clock ends at microseconds
-        return False, lambda column: column.cast(pa.time64("us"), safe=False)
-    if types.is_timestamp(kind) and kind.unit == "ns":
-        return False, lambda column: column.cast(pa.timestamp("us", kind.tz), safe=False)
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return not _is_arrow_number(kind.value_type), None
-    held = kind.value_type if types.is_dictionary(kind) else kind
-    plain = _is_text(held) or types.is_null(held)
-    clock = types.is_timestamp(held) or types.is_date(held) or types.is_time(held)
-    return not (plain or clock or types.is_boolean(held) or _is_arrow_number(held)), None
+    if is_a.is_list(kind) or is_a.is_large_list(kind) or is_a.is_fixed_size_list(kind):
+        return _is_number(kind.value_type)
+    held = kind.value_type if is_a.is_dictionary(kind) else kind
+    clock = is_a.is_timestamp(held) or is_a.is_date(held) or is_a.is_time(held)
+    plain = _is_text(held) or is_a.is_null(held) or is_a.is_boolean(held)
+    return bool(clock or plain or _is_number(held))
 
 
 def _is_text(kind: Any) -> bool:
+    import pyarrow.types as is_a
+
+    return bool(is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow.types as is_a
+
+    return bool(is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind))
+
+
+def _in_microseconds(column: Any) -> Any:
+    """Cast times in nanoseconds, which Python's clock does not count."""
     import pyarrow as pa
 
-    types = pa.types
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def _is_arrow_number(kind: Any) -> bool:
-    import pyarrow as pa
-
-    types = pa.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
-
-
-def _is_floating(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_floating(kind))
-
-
-def _is_dictionary(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_dictionary(kind))
+    if column.type == pa.time64("ns"):
+        return column.cast(pa.time64("us"), safe=False)
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        return column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    return column
 
 
 def _noted(metadata: Mapping[bytes, bytes], note: bytes, nothing: _Noted) -> _Noted:
@@ -156,13 +146,11 @@ def _noted(metadata: Mapping[bytes, bytes], note: bytes, nothing: _Noted) -> _No
     return nothing
 
 
-def _as_is(column: Any) -> Any:
-    return column
-
-
 def _listed(column: Any) -> list[Any]:
     """Give an Arrow column's values, each of a dictionary once, however many rows have it."""
-    if not _is_dictionary(column.type):
+    import pyarrow.types as is_a
+
+    if not is_a.is_dictionary(column.type):
         return cast(list[Any], column.to_pylist())
     used, places = np.unique(column.indices.cast("int64").fill_null(-1), return_inverse=True)
     values = column.dictionary.take(used[used >= 0]).to_pylist()

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import codecs
 import io
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, TextIO
 
@@ -99,37 +100,16 @@ def detect_encoding(source: Source) -> str:
         known = next((name for bom, name in BOMS if head.startswith(bom)), None) or _wide(head)
         if known:
             return known
-        if _is_utf8(head, stream):
+        if _is_utf8(itertools.chain([head], iter(lambda: stream.read(BLOCK), b""))):
             return "utf-8"
-    sample = bytearray()
-    number, utf8_line, other_line = 0, 0, 0
-    with source.open() as stream:
-        for line in stream:
-            number += 1
-            if line.isascii():
-                continue
-            try:
-                line.decode("utf-8")
-                utf8_line = utf8_line or number
-            except UnicodeDecodeError:
-                other_line = other_line or number
-            if len(sample) < SAMPLE:
-                sample += line[:SAMPLE]
-    if utf8_line:
-        raise UnreadableSource(
-            f"{source.name}: line {utf8_line} is UTF-8 and line {other_line} is not; "
-            "correct one of them, or give the encoding of both"
-        )
-    return _legacy_encoding(bytes(sample))
+    return _legacy_encoding(_foreign_lines(source))
 
 
-def _is_utf8(head: bytes, stream: BinaryIO) -> bool:
+def _is_utf8(blocks: Iterable[bytes]) -> bool:
     decoder = codecs.getincrementaldecoder("utf-8")()
-    block = head
     try:
-        while block:
+        for block in blocks:
             decoder.decode(block)
-            block = stream.read(BLOCK)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
@@ -151,6 +131,25 @@ def _wide(head: bytes) -> str | None:
         if b"\0" in head and 2 * head.decode(name, "ignore").count("\n") > low.count(b"\n") > 0:
             return name
     return None
+
+
+def _foreign_lines(source: Source) -> bytes:
+    """Give the first lines that are not ASCII; none of the text may be in UTF-8."""
+    sample = bytearray()
+    first: dict[bool, int] = {}  # the number of the first line that is UTF-8, and that is not
+    with source.open() as stream:
+        for number, line in enumerate(stream, 1):
+            if line.isascii():
+                continue
+            first.setdefault(_is_utf8([line]), number)
+            if len(sample) < SAMPLE:
+                sample += line[:SAMPLE]
+    if True in first:
+        raise UnreadableSource(
+            f"{source.name}: line {first[True]} is UTF-8 and line {first[False]} is not; "
+            "correct one of them, or give the encoding of both"
+        )
+    return bytes(sample)
 
 
 def _legacy_encoding(sample: bytes) -> str:
