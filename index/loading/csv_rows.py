@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from index.errors import UnreadableSource
@@ -14,9 +14,8 @@ from index.loading.dialect import (
     SAMPLE_LINES,
     SAMPLE_SIZE,
     find_dialect,
-    header_below,
-    is_header,
 )
+from index.loading.header import header_below, is_header
 from index.loading.options import LoadOptions
 from index.loading.rows import Reader, Row
 from index.loading.sources import Source
@@ -27,7 +26,7 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
 class CsvReader(Reader):
-    """Delimited text; the csv module reads it, in the dialect of its first lines."""
+    """Rows of delimited text, each with the line on which it begins."""
 
     textual = True
 
@@ -39,35 +38,44 @@ class CsvReader(Reader):
             more = next(lines, None) is not None
         wanted = options.delimiter or ("\t" if tabs else None)
         self._dialect = find_dialect(sample, cut=more, wanted=wanted)
+        self._has_header = False
         self.names: list[str] = []
-        self._header = False
-        first = list(itertools.islice(self._rows(), 2))
-        if first:
-            line, cells, fault = first[0]
-            if fault:
-                raise UnreadableSource(f"{source.name}: line {line}: {fault}")
-            second = first[1][1] if len(first) > 1 else None
-            self._take_header(cells, second, options.header)
-            unsure = options.header is None and not self._header
-            if unsure and (below := header_below(sample, self._dialect)):
-                raise UnreadableSource(
-                    f"{source.name}: line {below} seems to name the columns; delete the lines "
-                    "above it, or say that there is no header"
-                )
+        self._take_header(sample, options.header)
         delimiter = self._dialect.delimiter
         self.delimiter = None if delimiter == NO_DELIMITER else delimiter
         self.detected = {
             "delimiter": self.delimiter or "none",
-            "header": "yes" if self._header else "no",
+            "header": "yes" if self._has_header else "no",
             "encoding": self._encoding,
         }
 
-    def _take_header(self, cells: list[str], second: list[str] | None, wanted: bool | None) -> None:
-        self._header = is_header(cells, second) if wanted is None else wanted
+    def _take_header(self, sample: Sequence[str], wanted: bool | None) -> None:
+        """Name the columns: as the first row does, if it is a header, else by their places."""
+        rows = list(itertools.islice(self._rows(), 2))
+        if not rows:
+            return
+        line, first, fault = rows[0]
+        if fault:
+            raise UnreadableSource(f"{self._source.name}: line {line}: {fault}")
+        second = rows[1][1] if len(rows) > 1 else None
+        self._has_header = is_header(first, second) if wanted is None else wanted
+        self._name_columns(first)
+        if wanted is None and not self._has_header:
+            self._refuse_titles(sample)
+
+    def _name_columns(self, cells: Sequence[str]) -> None:
         places = [f"column {place}" for place in range(1, len(cells) + 1)]
-        given = [_LINE_BREAK.sub(" ", cell.strip()) if self._header else "" for cell in cells]
+        given = [_LINE_BREAK.sub(" ", cell.strip()) if self._has_header else "" for cell in cells]
         self.names = [name or place for name, place in zip(given, places, strict=True)]
         self.unnamed = [place for name, place in zip(given, places, strict=True) if not name]
+
+    def _refuse_titles(self, sample: Sequence[str]) -> None:
+        """Refuse a file whose header is further below: its first lines are no entries."""
+        if below := header_below(sample, self._dialect):
+            raise UnreadableSource(
+                f"{self._source.name}: line {below} seems to name the columns; delete the lines "
+                "above it, or say that there is no header"
+            )
 
     @contextmanager
     def _lines(self) -> Iterator[Iterator[str]]:
@@ -78,21 +86,21 @@ class CsvReader(Reader):
         """Line, cells and fault of every row that is not blank, the header among them."""
         # The limit is the process's; it is only ever raised, and a line is bounded already.
         csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
+        skipped = self._dialect.skipped
+        spelled: list[str] = []  # the lines of the row that is being read
         with self._lines() as lines:
-            skipped = self._dialect.skipped
-            watched = _Watched(itertools.islice(lines, skipped, None))
-            rows = self._dialect.rows(watched)
+            rows = self._dialect.rows(_noted(itertools.islice(lines, skipped, None), spelled))
             while True:
                 line = skipped + rows.line_num + 1
-                watched.row.clear()
+                spelled.clear()
                 try:
                     cells = next(rows, None)
                 except csv.Error as error:
-                    yield (line, [], self._csv_fault(error, line, skipped + rows.line_num))
+                    yield line, [], self._csv_fault(error, line, skipped + rows.line_num)
                     continue
                 if cells is None:
                     return
-                if watched.has_bare_nul():
+                if _holds_bare_nul(spelled):
                     yield line, [], "the line holds a NUL character outside quotes"
                 elif any(cells) and (len(cells) > 1 or not cells[0].isspace()):
                     yield line, cells, None
@@ -109,7 +117,7 @@ class CsvReader(Reader):
     def __iter__(self) -> Iterator[Row]:
         names = self.names
         width = len(names)
-        for line, cells, fault in itertools.islice(self._rows(), int(self._header), None):
+        for line, cells, fault in itertools.islice(self._rows(), int(self._has_header), None):
             if fault:
                 yield Row(line, {}, fault)
             elif len(cells) == width or (len(cells) > width and not any(cells[width:])):
@@ -118,7 +126,7 @@ class CsvReader(Reader):
                 yield Row(line, {}, self._ragged(len(cells)))
 
     def _ragged(self, cells: int) -> str:
-        first = "the header" if self._header else "the first row"
+        first = "the header" if self._has_header else "the first row"
         between = f"delimiter {self.delimiter!r}" if self.delimiter else "no delimiter"
         return f"{_count(cells, 'cell')}, where {first} has {len(self.names)} ({between})"
 
@@ -133,28 +141,17 @@ def _sample(lines: Iterator[str]) -> list[str]:
     return sample
 
 
-class _Watched:
-    """Lines as they come, with those of the row that is being read.
+def _noted(lines: Iterator[str], row: list[str]) -> Iterator[str]:
+    """Give the lines, and note each in ``row``."""
+    for line in lines:
+        row.append(line)
+        yield line
 
-    A NUL in quotes is part of a text, and what ``writers`` makes of one; any other is a sign of a
-    file that is no text.
-    """
 
-    def __init__(self, lines: Iterator[str]) -> None:
-        self._lines = lines
-        self.row: list[str] = []
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line = next(self._lines)
-        self.row.append(line)
-        return line
-
-    def has_bare_nul(self) -> bool:
-        row = "".join(self.row)
-        return "\0" in row and "\0" in _QUOTED.sub("", row)
+def _holds_bare_nul(lines: Iterable[str]) -> bool:
+    """Find a NUL outside quotes, the sign of no text; in quotes ``writers`` may have written it."""
+    row = "".join(lines)
+    return "\0" in row and "\0" in _QUOTED.sub("", row)
 
 
 def _count(number: int, noun: str) -> str:

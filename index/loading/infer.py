@@ -23,156 +23,126 @@ a unit are read as in text files: for the others, either has numbers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from decimal import Decimal
-from numbers import Integral, Real
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from index.answers import Column, ColumnType
-from index.loading.cast import is_boolean, is_missing, is_numbers, parse_vector
-from index.loading.numerals import EITHER, Style, read_numeral
-from index.values import is_inexact
+from index.loading.kinds import Kind, kind_of
+from index.loading.numerals import EITHER, Style
 
 ENOUGH_SHARE, ENOUGH_CELLS = 0.95, 20
 MOST_CATEGORIES, LONGEST_CATEGORY = 1_000, 100
-_FITTING = (*EITHER, "plain")  # kinds of numbers in either style: plain are those of JSON
+_NO_LABELS = ("missing", "mark", "vector", "list", "other")
 
 
 class Profile:
     """What the cells of one column look like, counted one by one."""
 
     def __init__(self) -> None:
-        self.kinds: Counter[str] = Counter()
-        self.widths: Counter[int] = Counter()
-        self.units: Counter[tuple[str, str]] = Counter()  # with the kind of the numeral
-        self.listed = 0  # vectors that came as lists, not spelled in text
-        self._distinct: set[str] | None = set()
+        self.kinds: Counter[Kind] = Counter()
+        self._labels: set[str] | None = set()  # None where they are too many for a category
 
-    def add(self, cell: object, textual: bool, quoted: bool) -> None:
-        kind = self.spelling(cell, textual, quoted) if isinstance(cell, str) else self._kind(cell)
+    def add(self, cell: object, kind: Kind) -> None:
         self.kinds[kind] += 1
-        if self._distinct is not None and kind not in ("missing", "mark", "vector", "other"):
+        if self._labels is not None and kind.name not in _NO_LABELS:
             try:
                 label = cell if isinstance(cell, str) else str(cell)
             except ValueError:  # more digits than Python spells: the cast will refuse it
-                self._distinct = None
+                self._labels = None
                 return
-            self._distinct.add(label)
-            if len(self._distinct) > MOST_CATEGORIES or len(label) > LONGEST_CATEGORY:
-                self._distinct = None
+            self._labels.add(label)
+            if len(self._labels) > MOST_CATEGORIES or len(label) > LONGEST_CATEGORY:
+                self._labels = None
 
-    def spelling(self, cell: str, textual: bool = True, quoted: bool = False) -> str:
-        """Say what a text is, and count its width or unit."""
-        spelled = cell.strip()
-        numeral = read_numeral(spelled) if textual or quoted else None
-        if numeral and (textual or numeral.unit):
-            if numeral.unit:
-                self.units[numeral.unit, numeral.kind] += 1
-            return numeral.kind
-        if not textual:
-            return "label"
-        if not spelled:
-            return "missing"
-        if is_missing(spelled):
-            return "mark"
-        if vector := parse_vector(spelled):
-            self.widths[len(vector)] += 1
-            return "vector"
-        return "label"
-
-    def _kind(self, cell: object) -> str:
-        if cell is None:
-            return "missing"
-        if is_boolean(cell):
-            return "boolean"
-        if is_inexact(cell):
-            return "code"
-        if isinstance(cell, Integral):
-            return "int"
-        if isinstance(cell, (Real, Decimal)):  # NaN too: a bad number, not a label
-            return "plain"
-        items = cell.tolist() if hasattr(cell, "tolist") else cell
-        if is_numbers(items):
-            self.widths[len(items)] += 1
-            self.listed += 1
-            return "vector"
-        return "other"
+    def count(self, *names: str) -> int:
+        """Count the cells of some kinds."""
+        return sum(cells for kind, cells in self.kinds.items() if kind.name in names)
 
     @property
     def cells(self) -> int:
         """Cells that hold something; marks for missing ones are something in a label column."""
-        return self.kinds.total() - self.kinds["missing"]
+        return self.kinds.total() - self.count("missing")
 
     def evidence(self, delimiter: str | None) -> Style | None:
         """The style that most cells which fit only one of them are written in."""
-        point, comma = self.kinds["point"], self.kinds["comma"]
+        point, comma = self.count("point"), self.count("comma")
         if point != comma:
             return "point" if point > comma else "comma"
-        either = [kind for kind in ("dot_either", "comma_either") if self.kinds[kind]]
-        priced = any(kind in either and unit not in "%‰" for unit, kind in self.units)
-        if delimiter == "," or not priced or len(either) > 1:
+        either = {kind for kind in self.kinds if kind.name in ("dot_either", "comma_either")}
+        priced = any(kind.unit not in ("", "%", "‰") for kind in either)
+        if delimiter == "," or not priced or len({kind.name for kind in either}) > 1:
             return None
-        return "comma" if either == ["dot_either"] else "point"
+        return "comma" if self.count("dot_either") else "point"
 
-    def style(self, file_style: Style | None, delimiter: str | None) -> tuple[Style, bool]:
-        """The style to read the column's numbers in, and whether it is sure enough to infer."""
-        known = self.evidence(delimiter) or file_style
-        if known:
-            return known, True
-        if self.kinds["comma_either"]:
-            return ("point", True) if delimiter == "," else ("comma", False)
-        return "point", True
+    def style(self, file_style: Style | None, delimiter: str | None) -> Style | None:
+        """The style to read the column's numbers in; None where 1,234 may be in either."""
+        style = self.evidence(delimiter) or file_style
+        if style or delimiter == "," or not self.count("comma_either"):
+            return style or "point"
+        return None
+
+    def numbers(self, style: Style) -> int:
+        """Count the numbers of a style that have the column's unit, or none."""
+        fitting, units = (*EITHER, "plain", style), ("", self.unit())
+        fit = (n for kind, n in self.kinds.items() if kind.name in fitting and kind.unit in units)
+        return sum(fit)
 
     def unit(self) -> str | None:
         """The unit that half of the numbers have, at least."""
         units: Counter[str] = Counter()
-        for (spelled, _), cells in self.units.items():
-            units[spelled] += cells
-        if not units:
-            return None
-        ((unit, count),) = units.most_common(1)
-        numbers = sum(self.kinds[kind] for kind in (*_FITTING, "point", "comma"))
-        return unit if 2 * count >= numbers else None
-
-    def numbers(self, style: Style) -> int:
-        kinds, own = (*_FITTING, style), self.unit()
-        others = (n for (unit, kind), n in self.units.items() if unit != own and kind in kinds)
-        return sum(self.kinds[kind] for kind in kinds) - sum(others)
-
-    def type(self, style: Style, sure: bool, *, share: float = ENOUGH_SHARE) -> ColumnType:
-        written = self.cells - self.kinds["mark"]
-        if sure and not self.kinds["code"] and _enough(self.numbers(style), written, share):
-            return "number"
-        width = self.width()
-        if width and _enough(self.widths[width], written, share):
-            return "vector"
-        if self.listed and self.listed * 2 >= written:
-            return "vector"
-        if self.kinds["boolean"] == self.cells > 0:
-            return "category"
-        if self._distinct is not None and 0 < len(self._distinct) * 2 <= self.cells:
-            return "category"
-        return "text"
+        for kind, cells in self.kinds.items():
+            units[kind.unit] += cells
+        del units[""]
+        numbers = self.count(*EITHER, "plain", "point", "comma")
+        return next((unit for unit, n in units.most_common(1) if 2 * n >= numbers), None)
 
     def width(self) -> int | None:
-        """The commonest width of the column's lists."""
-        return self.widths.most_common(1)[0][0] if self.widths else None
+        """The commonest width of the column's vectors."""
+        widths: Counter[int] = Counter()
+        for kind, cells in self.kinds.items():
+            widths[kind.width] += cells
+        del widths[0]
+        return next((width for width, _ in widths.most_common(1)), None)
+
+    def type(self, style: Style | None, share: float = ENOUGH_SHARE) -> ColumnType:
+        """The type of a column whose numbers are in a style, or in none that is known."""
+        written = self.cells - self.count("mark")
+        if style and not self.count("code") and _enough(self.numbers(style), written, share):
+            return "number"
+        width = self.width()
+        as_wide = sum(cells for kind, cells in self.kinds.items() if kind.width == width)
+        if _enough(as_wide, written, share) or 2 * self.count("list") >= max(written, 1):
+            return "vector"
+        if self.count("boolean") == self.cells > 0:
+            return "category"
+        repeat = self._labels is not None and 0 < len(self._labels) * 2 <= self.cells
+        return "category" if repeat else "text"
+
+    def column(self, name: str, type: ColumnType) -> Column:
+        """Make a column of a type that has what the cells show of it."""
+        width = self.width() if type == "vector" else None
+        return Column(name, type, width, unit=self.unit() if type == "number" else None)
 
 
 class Inference:
-    """Profiles of all columns, in the order in which they appear."""
+    """Profiles of all columns, in the order in which they appear; ``kind`` tells a cell's."""
 
     def __init__(
-        self, *, textual: bool, quoted: bool = False, delimiter: str | None = None
+        self,
+        kind: Callable[[Any], Kind],
+        *,
+        names: Iterable[str] = (),
+        delimiter: str | None = None,
     ) -> None:
-        self.profiles: dict[str, Profile] = {}
-        self._textual, self._quoted, self._delimiter = textual, quoted, delimiter
+        self.profiles = {name: Profile() for name in names}
+        self._kind, self._delimiter = kind, delimiter
 
     def add(self, record: Mapping[str, object]) -> None:
         for name, cell in record.items():
             profile = self.profiles.get(name)
             if profile is None:
                 profile = self.profiles[name] = Profile()
-            profile.add(cell, self._textual, self._quoted)
+            profile.add(cell, self._kind(cell))
 
     def file_style(self) -> Style | None:
         """The one style that the columns of numbers show, None where they disagree.
@@ -184,20 +154,17 @@ class Inference:
             for profile in self.profiles.values()
             if (style := profile.evidence(self._delimiter))
         ]
-        shown = {style for profile, style in styled if profile.type(style, True) == "number"}
+        shown = {style for profile, style in styled if profile.type(style) == "number"}
         shown = shown or {s for profile, s in styled if 2 * profile.numbers(s) >= profile.cells}
         return shown.pop() if len(shown) == 1 else None
 
     def columns(self, *, share: float = ENOUGH_SHARE) -> dict[str, tuple[Column, Style]]:
-        """Type every column, with the style in which its numbers are written."""
-        typed = {}
+        """Type every column, with the style in which its numbers are to be read."""
         file_style = self.file_style()
+        typed = {}
         for name, profile in self.profiles.items():
-            style, sure = profile.style(file_style, self._delimiter)
-            kind = profile.type(style, sure, share=share)
-            width = profile.width() if kind == "vector" else None
-            unit = profile.unit() if kind == "number" else None
-            typed[name] = Column(name, kind, width, unit=unit), style
+            style = profile.style(file_style, self._delimiter)
+            typed[name] = profile.column(name, profile.type(style, share)), style or "comma"
         return typed
 
 
@@ -206,7 +173,7 @@ def infer_columns(rows: Iterable[Mapping[str, object]]) -> tuple[Column, ...]:
 
     Unlike in a file, every value counts: one text among numbers makes a column of labels.
     """
-    inference = Inference(textual=False)
+    inference = Inference(kind_of)
     for row in rows:
         inference.add(row)
     return tuple(column for column, _ in inference.columns(share=1.0).values())

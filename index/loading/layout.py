@@ -1,16 +1,20 @@
-"""Which column holds the keys, and what the others are called and hold."""
+"""Which column holds the keys, and what the others are called and hold.
+
+A column's *source* is what the file calls it, or its place where the file does not name it; its
+*name* is what the dataset calls it.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 from index.answers import Column, ColumnType, Value
 from index.errors import Fault, InvalidRequest, UnreadableSource
 from index.loading.cast import caster
-from index.loading.dialect import ID_NAMES, KEY_NAMES, fold
+from index.loading.header import ID_NAMES, KEY_NAMES, fold
 from index.loading.infer import Inference
 from index.loading.numerals import Style
 from index.loading.options import LoadOptions
@@ -26,7 +30,7 @@ class Layout:
     key_source: str
     key_column: str
     columns: tuple[Column, ...]
-    casts: tuple[tuple[str, Callable[[object], Value]], ...]  # column of the source, cast
+    casts: tuple[tuple[str, Callable[[object], Value]], ...]  # source of each column, cast
     decimal: Style | None  # the one style of the columns of numbers
 
 
@@ -35,61 +39,80 @@ def lay_out(
     inference: Inference,
     options: LoadOptions,
     expected: Sequence[Column],
-    source: str,
+    file: str,
 ) -> Layout:
     """Settle the columns from what the caller wants, the file declares and its cells show."""
-    for name in reader.names:  # those of a file without one good row
-        inference.add({name: None})
-    _check_names(reader, inference.profiles, source)
+    _check_names(reader, inference.profiles, file)
     if not inference.profiles:  # no row has a cell: what is wrong with each is told later
         return Layout(KEYED, "key", (), (), None)
-    inferred = inference.columns()
-    known = {column.name: column for column in expected}
-    wanted = dict(options.columns)
-    types: dict[str, str] = {name: column.type for name, (column, _) in inferred.items()}
-    types |= {name: type_ for name, type_ in reader.types.items() if name in types}
-    types |= {name: column.type for name, column in known.items() if name in types}
-    types |= {name: type_ for name, type_ in wanted.items() if name in types}
-    unused = [name for name in types if types[name] == "skip" or _is_blank(name, reader, inference)]
-    present = {name: type_ for name, type_ in types.items() if name not in unused}
-    key_source = _choose_key(present, reader, options, known)
-    sources = [name for name in present if name != key_source]
+    evidence = _Evidence(reader, inference, options, expected)
+    types = {source: evidence.type(source, source) for source in inference.profiles}
+    unused = [source for source in types if types[source] == "skip" or evidence.is_blank(source)]
+    present = {source: type_ for source, type_ in types.items() if source not in unused}
+    key_source = _choose_key(present, reader, options, evidence.known)
+    sources = [source for source in present if source != key_source]
     key_column, names = _name(key_source, sources, reader, expected)
-    _check_wanted(wanted, [*names, *unused, *reader.left_out], key_column)
-    attributes = _attributes(options, reader, names, key_column, known)
-
-    columns, casts, styles = [], [], set()
-    for source_name, name in zip(sources, names, strict=True):
-        profile, style = inference.profiles[source_name], inferred[source_name][1]
-        type_ = wanted.get(name) or (known[name].type if name in known else types[source_name])
-        if type_ == "skip":  # by the name it was given here
-            continue
-        width = profile.width() if type_ == "vector" else None
-        declared = reader.units.get(source_name)
-        unit = declared or profile.unit() if type_ == "number" else None
-        if name in known and known[name].type == type_:
-            width, unit = known[name].width, known[name].unit
-        column = Column(name, cast(ColumnType, type_), width, name in attributes, unit)
-        columns.append(column)
-        cast_cell = caster(column, style, textual=reader.textual, unit=declared)
-        casts.append((source_name, cast_cell))
-        if type_ == "number" and reader.textual:
-            styles.add(style)
-    decimal = styles.pop() if len(styles) == 1 else None
-    return Layout(key_source, key_column, tuple(columns), tuple(casts), decimal)
+    _check_options(options, key_column, names, [*unused, *reader.left_out], evidence.known)
+    return evidence.layout(key_source, key_column, zip(sources, names, strict=True))
 
 
-def _check_names(reader: Reader, names: Iterable[str], source: str) -> None:
+def _check_names(reader: Reader, names: Iterable[str], file: str) -> None:
     if twice := repeated_names(reader.names):
-        raise UnreadableSource(f"{source}: the header names {shown(twice[0])} twice; rename one")
+        raise UnreadableSource(f"{file}: the header names {shown(twice[0])} twice; rename one")
     for name in names:
         if name not in reader.unnamed and not is_column_name(name):
-            raise UnreadableSource(f"{source}: {shown(name)} cannot be the name of a column")
+            raise UnreadableSource(f"{file}: {shown(name)} cannot be the name of a column")
 
 
-def _is_blank(name: str, reader: Reader, inference: Inference) -> bool:
-    """Say whether a column has neither a name of its own nor a cell, as after a last comma."""
-    return name in reader.unnamed and not inference.profiles[name].cells
+class _Evidence:
+    """What there is to tell a column's type by: a wish, the dataset, the file, its cells."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        inference: Inference,
+        options: LoadOptions,
+        expected: Sequence[Column],
+    ) -> None:
+        self.known = {column.name: column for column in expected}
+        self._settled = {column.name: column.type for column in expected} | dict(options.columns)
+        self._attributes = {*options.attributes, *reader.attributes}
+        self._reader, self._profiles = reader, inference.profiles
+        self._inferred = inference.columns()
+
+    def type(self, source: str, name: str) -> str:
+        declared = self._reader.types.get(source, self._inferred[source][0].type)
+        return self._settled.get(name, declared)
+
+    def is_blank(self, source: str) -> bool:
+        """Say whether a column has neither a name of its own nor a cell, as after a last comma."""
+        return source in self._reader.unnamed and not self._profiles[source].cells
+
+    def column(self, source: str, name: str) -> Column:
+        """Make the column; one of the dataset stays what it is, unless another type is wanted."""
+        known, type_ = self.known.get(name), cast(ColumnType, self.type(source, name))
+        if known and known.type == type_:
+            return known
+        column = self._profiles[source].column(name, type_)
+        unit = self._reader.units.get(source) if type_ == "number" else None
+        attribute = known.attribute if known else name in self._attributes
+        return replace(column, attribute=attribute, unit=unit or column.unit)
+
+    def layout(
+        self, key_source: str, key_column: str, sources: Iterable[tuple[str, str]]
+    ) -> Layout:
+        """Make the layout of the columns with these sources and names, but for those to skip."""
+        columns, casts, styles = [], [], set()
+        for source, name in sources:
+            if self.type(source, name) == "skip":  # by the name that it was given here
+                continue
+            column, style = self.column(source, name), self._inferred[source][1]
+            columns.append(column)
+            unit = self._reader.units.get(source)
+            casts.append((source, caster(column, style, textual=self._reader.textual, unit=unit)))
+            styles |= {style} if column.type == "number" else set()
+        decimal = styles.pop() if self._reader.textual and len(styles) == 1 else None
+        return Layout(key_source, key_column, tuple(columns), tuple(casts), decimal)
 
 
 def _choose_key(
@@ -98,10 +121,9 @@ def _choose_key(
     options: LoadOptions,
     known: Mapping[str, Column],
 ) -> str:
-    """Choose the key column: the first there is of
+    """Choose the key column: the one given, the one the file declares, or the likeliest.
 
-    the one given; the one the file declares; the surest of the known names; the first of labels
-    that is no id; an id; the first of all. A dataset's column or an attribute is none of them.
+    A dataset's column or an attribute is no likely one.
     """
     if KEYED in types:
         if options.key is not None:
@@ -109,29 +131,34 @@ def _choose_key(
         return KEYED
     if options.key is not None:
         if options.key not in types:
-            message = f"there is no column {options.key!r}; there are: {_listed(types)}"
-            raise InvalidRequest(Fault("key", message))
+            raise InvalidRequest(_no_column("key", options.key, types))
         return options.key
-    free = [name for name in types if name not in known and name not in options.attributes]
+    free = {n: t for n, t in types.items() if n not in known and n not in options.attributes}
     if not free:
         kinds = "a value, an attribute or left out"
         message = f"every column is {kinds}, and none holds keys: {_listed(types)}"
         raise InvalidRequest(Fault("key", message))
-    if reader.key in free:
-        return reader.key
-    folded = {fold(name): name for name in reversed(free)}
-    by_name = [folded[name] for name in KEY_NAMES if name in folded]
-    labels = [name for name in free if types[name] in ("category", "text")]
-    no_ids = [name for name in labels if fold(name) not in ID_NAMES]
-    ids = [folded[name] for name in ID_NAMES if name in folded]
-    return [*by_name, *no_ids, *ids, *free][0]
+    return reader.key if reader.key in free else _likeliest_key(free)
+
+
+def _likeliest_key(types: Mapping[str, str]) -> str:
+    """Give the surest of the known names, else the first of labels that is no id, an id, any."""
+    folded = {fold(name): name for name in reversed(list(types))}
+    labels = [name for name in types if types[name] in ("category", "text")]
+    candidates = itertools.chain(
+        (folded[name] for name in KEY_NAMES if name in folded),
+        (name for name in labels if fold(name) not in ID_NAMES),
+        (folded[name] for name in ID_NAMES if name in folded),
+        types,
+    )
+    return next(candidates)
 
 
 def _name(
     key_source: str, sources: Sequence[str], reader: Reader, expected: Sequence[Column]
 ) -> tuple[str, list[str]]:
     """Name the key column and the others: as the file or the dataset does, else key, value…"""
-    anonymous = bool(sources) and all(name in reader.unnamed for name in sources)
+    anonymous = bool(sources) and all(source in reader.unnamed for source in sources)
     if anonymous and len(sources) == len(expected):
         names = [column.name for column in expected]
     elif anonymous and key_source in reader.unnamed:
@@ -139,53 +166,40 @@ def _name(
         names = [f"value{place}" if several else "value" for place in range(1, len(sources) + 1)]
     else:
         names = list(sources)
-    if key_source not in reader.unnamed:
-        return key_source, names
-    return key_name(names), names
+    return key_name(names) if key_source in reader.unnamed else key_source, names
 
 
-def key_name(names: Sequence[str]) -> str:
+def key_name(names: Collection[str]) -> str:
     """Name a column of keys beside columns of these names: key, entry, key 2, key 3…"""
     numbered = (f"key {number}" for number in itertools.count(2))
     return next(n for n in itertools.chain(("key", "entry"), numbered) if n not in names)
 
 
-def _check_wanted(wanted: Iterable[str], names: Sequence[str], key_column: str) -> None:
-    faults = []
-    for name in wanted:
-        if name == key_column:
-            faults.append(Fault("columns", f"{name!r} holds the keys, which are text"))
-        elif name not in names:
-            message = f"there is no column {name!r}; there are: {_listed(names)}"
-            faults.append(Fault("columns", message))
-    if faults:
-        raise InvalidRequest(*faults)
-
-
-def _attributes(
+def _check_options(
     options: LoadOptions,
-    reader: Reader,
-    names: Sequence[str],
     key_column: str,
+    names: Sequence[str],
+    unused: Sequence[str],
     known: Mapping[str, Column],
-) -> set[str]:
-    """Say which columns are attributes: those given, and those a file of ours declares.
-
-    The columns of a dataset stay what they are.
-    """
+) -> None:
+    """Refuse options that speak of columns which are not there, or are something else."""
     faults = []
+    there = {"columns": [*names, *unused], "attributes": names}
+    for where, given in (("columns", options.columns), ("attributes", options.attributes)):
+        for name in given:
+            if name == key_column:
+                faults.append(Fault(where, f"{name!r} holds the keys, which are text"))
+            elif name not in there[where]:
+                faults.append(_no_column(where, name, there[where]))
     for name in options.attributes:
-        if name == key_column:
-            faults.append(Fault("attributes", f"{name!r} holds the keys, and cannot be one"))
-        elif name not in names:
-            message = f"there is no column {name!r}; there are: {_listed(names)}"
-            faults.append(Fault("attributes", message))
-        elif name in known and not known[name].attribute:
+        if name in known and not known[name].attribute:
             faults.append(Fault("attributes", f"{name!r} is a value column of this dataset"))
     if faults:
         raise InvalidRequest(*faults)
-    declared = {*options.attributes, *reader.attributes} - known.keys()
-    return declared | {name for name, column in known.items() if column.attribute}
+
+
+def _no_column(where: str, name: str, names: Iterable[str]) -> Fault:
+    return Fault(where, f"there is no column {name!r}; there are: {_listed(names)}")
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -22,6 +22,7 @@ from index.errors import BadRow, BadRows, InvalidKey, UnreadableSource, WrongVal
 from index.loading.cast import check_key
 from index.loading.formats import find_format, open_reader
 from index.loading.infer import Inference
+from index.loading.kinds import kind_in_json, kind_in_text
 from index.loading.layout import lay_out
 from index.loading.merge import Mean, Values
 from index.loading.options import LEAVE_OUT, LoadOptions
@@ -79,7 +80,8 @@ class Table:
 
     def _inspect(self, ticker: _Ticker) -> Inference:
         reader, most = self._reader, self._options.max_rows
-        inference = Inference(textual=reader.textual, quoted=True, delimiter=reader.delimiter)
+        kind = kind_in_text if reader.textual else kind_in_json
+        inference = Inference(kind, names=reader.names, delimiter=reader.delimiter)
         for row in reader:
             self.rows += 1
             if most is not None and self.rows > most:
@@ -100,23 +102,10 @@ class Table:
 
     def _check(self, ticker: _Ticker) -> None:
         """Count entries, duplicates and bad rows; raise BadRows unless these may be skipped."""
-        options = self._options
         bad: list[BadRow] = []
         firsts: dict[str | bytes, int] = {}
-        texts = [place for place, column in enumerate(self.columns) if column.type == "text"]
         for done, (row, key, values, fault) in enumerate(self._typed(), 1):
-            identity = _identity(key)
-            if fault is None and identity in firsts:
-                self._repeated.add(identity)
-                if options.duplicates == "error":
-                    fault = f"the key {shown(key)} came {_place(row, firsts[identity])} already"
-                else:
-                    self.duplicates += 1
-            elif fault is None:
-                firsts[identity] = row.entry or row.line
-                self.text_bytes += _bytes(key)
-                for place in texts:
-                    self.text_bytes += _bytes(str(values[place] or ""))
+            fault = fault or self._enter(row, key, values, firsts)
             if fault is not None:
                 self.bad_row_count += 1
                 if len(bad) < BAD_ROWS_KEPT:
@@ -125,7 +114,7 @@ class Table:
             ticker.tick(done)
         ticker.end(self.rows)
         self.entries, self.bad_rows = len(firsts), tuple(bad)
-        if bad and options.on_error == "stop":
+        if bad and self._options.on_error == "stop":
             raise BadRows(bad, self.bad_row_count)
         if not self.entries:
             raise UnreadableSource(
@@ -133,24 +122,43 @@ class Table:
                 f"line {bad[0].line}: {bad[0].reason}"
             )
 
+    def _enter(
+        self, row: Row, key: str, values: Values, firsts: dict[str | bytes, int]
+    ) -> str | None:
+        """Count a good row as an entry or a duplicate, or say that its key may not come again.
+
+        ``firsts`` has the place of each key's first row.
+        """
+        identity = _identity(key)
+        if identity in firsts:
+            self._repeated.add(identity)
+            if self._options.duplicates == "error":
+                return f"the key {shown(key)} came {_place(row, firsts[identity])} already"
+            self.duplicates += 1
+            return None
+        firsts[identity] = row.entry or row.line
+        self.text_bytes += _bytes(key)
+        for column, value in zip(self.columns, values, strict=True):
+            if column.type == "text" and value is not None:
+                self.text_bytes += _bytes(str(value))
+        return None
+
     def _typed(self) -> Iterator[tuple[Row, str, Values, str | None]]:
         """Give every row with its key and values, or its fault."""
-        layout, longest = self._layout, self._options.max_key_length
+        casts = self._layout.casts
         for row in self._reader:
-            fault = row.fault
+            key, fault = "", row.fault
+            values: Values = ()
             if fault is None:
                 try:
-                    key = self._key(row, longest)
-                    cells = row.cells
-                    values = tuple([cast(cells.get(name)) for name, cast in layout.casts])
+                    key, cells = self._key(row), row.cells
+                    values = tuple([cast(cells.get(source)) for source, cast in casts])
                 except (InvalidKey, WrongValue):
-                    fault = self._faults(row, longest)
-                else:
-                    yield row, key, values, None
-                    continue
-            yield row, "", (), fault
+                    fault = self._faults(row)
+            yield row, key, values, fault
 
-    def _key(self, row: Row, longest: int) -> str:
+    def _key(self, row: Row) -> str:
+        longest = self._options.max_key_length
         key = row.cells.get(self._layout.key_source)
         if isinstance(key, float) and not math.isfinite(key):  # what data frames write for a gap
             key = None
@@ -164,11 +172,11 @@ class Table:
             raise InvalidKey(f"there is no key in column {self.key_column!r}")
         return check_key(key, longest)
 
-    def _faults(self, row: Row, longest: int) -> str:
+    def _faults(self, row: Row) -> str:
         """All that is wrong with a row's cells."""
         faults = []
         try:
-            self._key(row, longest)
+            self._key(row)
         except InvalidKey as error:
             faults.append(error.faults[0].message)
         for column, (name, cast_cell) in zip(self.columns, self._layout.casts, strict=True):

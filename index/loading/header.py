@@ -1,0 +1,114 @@
+"""Whether the first row of delimited text names the columns, and which columns hold keys."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from index.loading.dialect import DELIMITERS, NO_DELIMITER, Dialect
+from index.loading.kinds import kind_in_text
+from index.loading.units import unit_apart
+
+# Columns that hold keys, the surest first; compared without case and accents.
+KEY_NAMES = (
+    *("key", "keys", "clave", "claves", "llave", "llaves"),
+    *("palabra", "word", "termino", "term", "texto", "text", "nombre", "name"),
+    *("pregunta", "question", "consulta", "query", "frase", "phrase", "utterance"),
+    *("titulo", "title", "concepto", "concept", "producto", "product", "articulo", "item"),
+)
+ID_NAMES = ("id", "codigo", "code")  # keys only where no other column has text
+
+_YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
+
+
+def is_header(first: Sequence[str], second: Sequence[str] | None) -> bool:
+    """Say whether the first row names columns, by what it and the second one hold.
+
+    One that names a known key column does. Else it does unless it holds a number, a vector, an
+    empty or a repeated cell, has one cell only (a list of words) or is the only row. Years that
+    follow one another are names, though. The first cell may be empty, as over the index of a data
+    frame, and the last ones may, where they are in the second row too.
+    """
+    cells = [cell.strip() for cell in first]
+    if _names_keys(cells):
+        return True
+    if second is None:
+        return False
+    while cells and not cells[-1] and not "".join(second[len(cells) - 1 :]).strip():
+        cells.pop()
+    if len(cells) < 2:
+        return False
+    if len(set(cells)) < len(cells):  # names even so, where one stands over a number
+        return all(map(_is_name, cells)) and _holds_values(second)
+    if not _is_name(cells[0]) and (cells[0] or not "".join(second[:1]).strip()):
+        return False
+    return all(map(_is_name, cells[1:])) or _are_years(cells[1:])
+
+
+def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
+    """Give the line that names columns below titles, where there is no doubt of it."""
+    own = dialect.delimiter
+    for delimiter in DELIMITERS if own == NO_DELIMITER else (own,):
+        line, table = _below_titles(sample, replace(dialect, delimiter=delimiter))
+        if len(table) > 1 and _surely_names(table[0], table[1]):
+            return line
+    return None
+
+
+def _below_titles(sample: Sequence[str], dialect: Dialect) -> tuple[int, list[list[str]]]:
+    """Give the rows of a table, if they are even, and its line; none where no title is above it.
+
+    Titles fill no more than the first cell of a row, and so do notes below the table.
+    """
+    rows = dialect.rows(sample[dialect.skipped :])
+    table: list[list[str]] = []
+    line = titles = 0
+    with suppress(csv.Error):  # goes by what it could read
+        for row in rows:
+            if table or any(map(str.strip, row[1:])):
+                line = line or dialect.skipped + rows.line_num
+                table += [row] if any(map(str.strip, row)) else []
+            else:
+                titles += any(map(str.strip, row))
+    while table and not any(map(str.strip, table[-1][1:])):
+        table.pop()
+    return line, table if titles and len({len(row) for row in table}) == 1 else []
+
+
+def _surely_names(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Say whether all cells are names, and one stands over a value or names a column of keys."""
+    width = max(place for place, cell in enumerate(first, 1) if cell.strip())
+    names = first[:width]
+    sure = _holds_values(second[:width]) or _names_keys(names)
+    return sure and all(_is_name(cell) and cell[0] != " " for cell in names)
+
+
+def _are_years(cells: Sequence[str]) -> bool:
+    years = [unit_apart(cell)[0] for cell in cells]  # 2019 USD is one, too
+    if len(years) < 2 or not all(map(_YEAR.fullmatch, years)):
+        return False
+    return {int(a) - int(b) for a, b in itertools.pairwise(years)} in ({1}, {-1})
+
+
+def _names_keys(cells: Iterable[str]) -> bool:
+    return any(fold(cell) in (*KEY_NAMES, *ID_NAMES) for cell in cells)
+
+
+def _is_name(cell: str) -> bool:
+    return kind_in_text(cell).name in ("label", "mark")
+
+
+def _holds_values(cells: Iterable[str]) -> bool:
+    """Say whether there is a number or a vector."""
+    return any(cell.strip() and not _is_name(cell) for cell in cells)
+
+
+def fold(name: str) -> str:
+    """Take case, accents and blanks around it off a name."""
+    letters = unicodedata.normalize("NFKD", name.strip().casefold())
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))

@@ -1,0 +1,62 @@
+"""What one cell looks like: a numeral with its unit, a vector with its width, a label, a gap…
+
+A text says most in a text file, where all cells are texts; less in JSON and Parquet, which have
+numbers of their own; and nothing but itself among the values of a Python program.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import NamedTuple
+
+from index.loading.cast import is_boolean, is_missing, is_numbers, parse_vector
+from index.loading.numerals import read_numeral
+from index.values import is_inexact
+
+
+class Kind(NamedTuple):
+    """The kind of a numeral (``numerals``) or plain, vector, list, boolean, label, mark…"""
+
+    name: str
+    unit: str = ""  # of a numeral
+    width: int = 0  # of a vector, or of a list that is one
+
+
+LABEL = Kind("label")
+
+
+def kind_in_text(cell: str) -> Kind:
+    """Tell what a cell of a text file spells."""
+    spelled = cell.strip()
+    if numeral := read_numeral(spelled):
+        return Kind(numeral.kind, unit=numeral.unit)
+    if is_missing(spelled):
+        return Kind("mark" if spelled else "missing")
+    if vector := parse_vector(spelled):
+        return Kind("vector", width=len(vector))
+    return LABEL
+
+
+def kind_in_json(cell: object) -> Kind:
+    """Tell what a cell of JSON or Parquet is: a text is a label, but for a number with a unit."""
+    numeral = read_numeral(cell.strip()) if isinstance(cell, str) else None
+    return Kind(numeral.kind, numeral.unit) if numeral and numeral.unit else kind_of(cell)
+
+
+def kind_of(cell: object) -> Kind:
+    """Tell what a value of Python is: a text is a label."""
+    if isinstance(cell, str):
+        return LABEL
+    if cell is None:
+        return Kind("missing")
+    if is_boolean(cell):
+        return Kind("boolean")
+    if is_inexact(cell):
+        return Kind("code")
+    if isinstance(cell, Integral):
+        return Kind("int")
+    if isinstance(cell, (Real, Decimal)):  # NaN too: a bad number, not a label
+        return Kind("plain")
+    items = cell.tolist() if hasattr(cell, "tolist") else cell
+    return Kind("list", width=len(items)) if is_numbers(items) else Kind("other")
