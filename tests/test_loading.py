@@ -742,6 +742,7 @@ def test_a_line_of_json_that_is_cut_short_is_told_where_it_ends(end: str) -> Non
         (["1", "", "NA", "n/a", "NaN", "null", "None", "-"], "number"),
         (["1", "#N/A", "#N/D", "#NV", "<NA>"], "number"),  # of spreadsheets and of pandas
         (["1", r"\N"], "number"),  # of MySQL and PostgreSQL
+        (["1", "–", "—", "n.d.", "s/d", "k.A.", "n. a."], "number"),  # of statistics, in print
         (["1", "#REF!"], "text"),  # no gap, but a fault
         (["1"] * 19 + ["x"], "number"),  # 95 % of 20
         (["1"] * 18 + ["x"], "category"),  # 95 %, but of 19
@@ -756,6 +757,12 @@ def test_a_line_of_json_that_is_cut_short_is_told_where_it_ends(end: str) -> Non
         (["1." + "0" * 63, "2"], "text"),
         (["912 345 678", "600 123 456"], "text"),  # likewise its spaces
         (["1 234,5", "12 34,5"], "text"),
+        (["12 500", "1 234", "7"], "number"),  # not as many digits as a telephone number has
+        (["2 161 000", "342 669"], "number"),
+        (["+34 600 123", "7"], "text"),
+        (["12 34", "1 2345"], "text"),
+        (["12,50-", "7,10"], "number"),  # of SAP
+        (["2-", "3-"], "text"),  # a German mark
         (["١", "٢"], "text"),
         (["inf", "1e999"], "text"),
         (["5e1234"], "text"),  # a code that no number is as great as
@@ -841,7 +848,9 @@ def test_one_text_among_many_numbers_makes_labels_in_python_and_a_bad_row_in_a_f
         (";", ["1\xa0234,56", "7"], [1234.56, 7]),  # French, with the spaces of spreadsheets
         (";", ["1\u202f234\u202f567", "-1\u202f000", "7"], [1234567, -1000, 7]),
         (";", ["1 234,56", "-12 000,00", "7,5"], [1234.56, -12000.0, 7.5]),
+        (";", ["1\u2009234\u2009567", "1 200", "7"], [1234567, 1200, 7]),
         (";", ["1'234.50", "2’000.00", "7"], [1234.5, 2000.0, 7]),  # Swiss
+        (";", ["1.234,50-", "12,00", "1 000,25-"], [-1234.5, 12.0, -1000.25]),  # of SAP
         (",", ["\u22125.5", "3"], [-5.5, 3]),  # a minus in print
         (",", ["12,34,567.5", "-1,00,000", "7"], [1_234_567.5, -100_000, 7]),  # Indian
         (",", ["255,00,00", "1,2,345"], None),
@@ -927,6 +936,15 @@ def test_what_is_spelled_with_a_unit_is_read_as_it_is_without(
         (["$5"] * 19 + ["€7"], "number", "$"),
         (["5,50 €"] * 19 + ["$7.50"], "number", "€"),  # written in another style, too
         (["5 kg", "7 kg"], "text", None),  # of what units there are, the signs of money alone
+        (["5 euros", "7 euros"], "text", None),
+        (["1,20 €/kg", "2 €/kg"], "number", "€/kg"),
+        (["$5/h", "$7/h"], "text", None),
+        (["5 EUR/m²", "7eur/m²"], "number", "EUR/m²"),
+        (["5 €/kg", "7 €/l"], "text", None),
+        (["5 €/kg", "7 €"], "text", None),
+        (["5 €/2 kg", "5 %/kg", "5 /kg"], "text", None),
+        (["CHF-12.50", "CHF 3.20"], "number", "CHF"),
+        (["COP-26", "COP-27"], "text", None),
         (["TOP 10", "TOP 50"], "text", None),
         (["COP26", "COP27"], "text", None),
         (["5€ o 6€", "7€"], "text", None),
@@ -969,6 +987,10 @@ def test_a_column_has_the_unit_of_most_of_its_numbers(
         ("€ (5)", -5),
         ("(1,234.50) €", -1234.5),
         ("€ -5", -5),
+        ("5.25- €", -5.25),
+        ("€ 5.25-", -5.25),
+        ("-5.25- €", None),
+        ("5- €", None),
         ("5.- €", 5),
         ("€ 5.–", 5),
         ("(-5 €)", None),
@@ -986,6 +1008,17 @@ def test_a_sum_of_money_is_read_as_people_write_it(cell: str, number: float | No
 
     assert units(content, on_error="skip") == {"value": "€"}
     assert got.get("sum") == (None if number is None else (number,))
+
+
+def test_a_minus_may_stand_behind_the_code_of_a_currency_as_in_switzerland() -> None:
+    content = "Käse;CHF 3.20\nGutschrift;CHF-12.50\nWein;CHF-1'234.50\nBrot;CHF 45.–\n"
+
+    assert load(content) == [
+        ("Käse", (3.2,)),
+        ("Gutschrift", (-12.5,)),
+        ("Wein", (-1234.5,)),
+        ("Brot", (45,)),
+    ]
 
 
 def test_a_round_sum_says_how_the_others_are_written() -> None:

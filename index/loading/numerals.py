@@ -33,11 +33,16 @@ _KINDS = re.compile(
     re.ASCII | re.VERBOSE,
 )
 EITHER = ("int", "power", "dot_either", "comma_either")  # the kinds that fit both styles
-_UNUSUAL = re.compile(r"[\s'’\u2212]")
-# 1 234,56 and 1'234.56; without a fraction, plain spaces group telephone numbers too.
+_UNUSUAL = re.compile(r"[\s'’\u2212]|-\Z")
+# 1 234,56, 1'234.56 and 1 234; nine digits with plain spaces are a telephone number.
 _GROUPED = re.compile(
-    r"[+-]?[1-9]\d{0,2}(?:(?:[\u00a0\u202f'’]\d{3})+(?:[.,]\d*)?|(?: \d{3})+[.,]\d+)", re.ASCII
+    r"""[+-]?(?:
+        [1-9]\d{0,2}(?:(?:[\u00a0\u2009\u202f'’]\d{3})+(?:[.,]\d*)?|(?:[ ]\d{3})+[.,]\d+|[ ]\d{3})
+      | [1-9]\d?(?:[ ]\d{3}){2}
+    )""",
+    re.ASCII | re.VERBOSE,
 )
+_OWED = re.compile(r"(\d.*[.,]\d{2,})-")  # as SAP writes it; 2- is a mark
 
 
 class Numeral(NamedTuple):
@@ -85,10 +90,12 @@ def _read(spelled: str, unit: str) -> Numeral | None:
 
 
 def _plain(spelled: str) -> str:
-    """Take spaces and apostrophes between thousands off a numeral, and write its minus as "-"."""
+    """Take spaces and apostrophes between thousands off a numeral, and begin it with its minus."""
     if not _UNUSUAL.search(spelled):
         return spelled
     plain = spelled.replace("\u2212", "-")
+    if owed := _OWED.fullmatch(plain):
+        plain = f"-{owed[1]}"
     return _UNUSUAL.sub("", plain) if _GROUPED.fullmatch(plain) else plain
 
 

@@ -1,7 +1,8 @@
 """The unit of a numeral: the sign of a currency, or of parts in a hundred or a thousand.
 
 It stands at either end, once: ``12,50 €``, ``-$12.50``, ``EUR 12.50``, ``12eur``, ``R$ 1.234,50``,
-``499 kr``, ``10 %``. A sum in parentheses is negative, ``($5.00)``, and ``5,- €`` is a round one.
+``499 kr``, ``10 %``. Money may be for a measure of something, ``12 €/kg``. A sum in parentheses is
+negative, ``($5.00)``, and ``5,- €`` is a round one.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ _MARK = rf"[A-Z]{{0,2}}[{_SYMBOLS}]|S/\.?|[%‰]"  # US$ and R$, too
 _WORDS = ("kr", "Kr", "zł", "Kč", "Ft", "Rs", "руб", "грн")
 # After a number, as "12eur"; before one, "try 2" and COP26 are labels.
 _NAMES = {name: name for name in (*_CODES, *_WORDS)} | {code.lower(): code for code in _CODES}
+_NAME = rf"(?:{'|'.join((*_CODES, *_WORDS))})"
+# CHF-12.50 is Swiss, and COP-26 a conference.
 _BEFORE = re.compile(
-    rf"([+\-\u2212]?)\s?({_MARK}|(?:{'|'.join((*_CODES, *_WORDS))})\.?(?=\s))\s?(.+)"
+    rf"([+\-\u2212]?)\s?({_MARK}|{_NAME}\.?(?=\s|[\-\u2212]\d.*[.,]\d\d\Z))\s?(.+)"
 )
-_AFTER = re.compile(rf"(.*(?:\d|[.,][-–—]?))\s?(?:({_MARK})|([^\W\d_]{{2,3}})\.?)")
+_PER = r"/[^\W\d_]{1,10}[23]?"  # /kg, /m² and /m2
+_AFTER = re.compile(rf"(.*(?:\d-?|[.,][-–—]?))\s?(?:({_MARK})|([^\W\d_]{{2,3}})\.?)({_PER}|)")
 _NEGATIVE = re.compile(rf"({_MARK}|)\s?\(([^()]+)\)\s?({_MARK}|)")
 _ROUND = re.compile(r"(?<=\d)([.,])[-–—]\Z")
 _UNIT = rf"(?:{_MARK}|{'|'.join((*_CODES, *_WORDS))})"
@@ -43,8 +47,9 @@ def unit_apart(spelled: str) -> tuple[str, str]:
     numeral = unit = ""
     if plain[-1:] in _ENDS and (found := _BEFORE.fullmatch(plain)):
         numeral, unit = found[1] + found[3], found[2]
-    elif plain[:1] in _STARTS and plain[-1] not in _DIGITS and (found := _AFTER.fullmatch(plain)):
+    elif plain[:1] in _STARTS and (found := _AFTER.fullmatch(plain)):
         numeral, unit = found[1], found[2] or _NAMES.get(found[3], "")
+        unit += found[4] if unit not in "%‰" else ""
     if not unit or (unit in "%‰" and plain is not spelled):  # (45 %) is a share in print
         return spelled, ""
     return _ROUND.sub(r"\g<1>0", numeral.replace(" ", "\u00a0")), unit.removesuffix(".")
