@@ -263,11 +263,14 @@ SPANISH = (
     "¿Cuánto cuesta el envío?;5 €\n«corazón»;1\n",
     "El pingüino bebió vino añejo en Córdoba: ¡qué alegría!;1\n",
     "COMUNIÓN;1\nAÑO;2\n",
+    "Agonía;16\nAcompañamiento;75\n",
 )
 FRENCH = (
     "Désignation;Prix\nPoire;2\nŒuf;1\n",
     "désignation;qté\nélève;2\nnœud;3\n",
     "CŒUR;1\nÉTÉ;2\n",
+    "intégrés;1\nmêle;17\n",
+    "sûr;1\naoût;2\nflûte;3\n",
     "hors-d’œuvre;1\nbœuf à la crème brûlée;3\n",
 )
 
@@ -298,6 +301,9 @@ def test_spanish_and_french_are_never_mojibake(text: str, encoding: str) -> None
         ("palabra;valor\n5 ñus;1\nñ;2\ncamión;3\n", "cp850"),
         ("слово;значение\nсобака;5\nкошка;6\n", "cp1251"),
         ("żółw;1\npies;2\nkoń;3\ngęś;4\n", "cp1250"),
+        ("név;1\nőszibarack;1\nszilva;2\ntűzijáték;3\n", "cp1250"),  # õ and û in cp1252
+        ("gyümölcs;1\nbetű;5\ngyűrű;7\nmező;3\n", "cp1250"),
+        ("káva;1\nčaj;2\nvěc;3\nkůň;4\nchléb;5\n", "cp1250"),
         ("navn;pris\nSmørrebrød på;1\nÆble;2\nånd;3\n", "mac-roman"),
         *((text, "mac-roman") for text in ("mot;v\nœuf;1\nété;2\nbœuf;3\n", "på;1\nåre;2\n")),
         ("犬,3\n猫,4\n日本語のテキスト,5\n", "cp932"),

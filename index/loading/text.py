@@ -1,8 +1,9 @@
 """Text out of bytes: which encoding they are in, and lines of bounded length.
 
 ``charset_normalizer`` reads the ñ of a short Spanish file in cp1252 as Polish ń (cp1250), and
-so does chardet for some; so the letters of Western Europe are tried first, and chardet answers
-for the rest, among the encodings that spreadsheets write.
+so does chardet for some; so the letters of Western Europe are tried first. Hungarian in cp1250 may
+have no others (õ is its ő), so chardet is asked to compare the two. It answers for the rest, among
+the encodings that spreadsheets write.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from index.loading.options import LoadOptions
 from index.loading.sources import BLOCK, Source
 
 LONGEST_LINE = 1 << 24  # characters; a cell of CSV too
+FAR_LIKELIER = 2.5  # times; at 2, one in a hundred lists of two French words is Hungarian
 SAMPLE = 1 << 16  # bytes of non-ASCII lines, from which an encoding is guessed
 
 # Longest first: the BOM of UTF-16 LE begins that of UTF-32 LE.
@@ -164,8 +166,25 @@ def _legacy_encoding(sample: bytes) -> str:
         text = sample.decode(encoding)
     foreign = {letter for letter in text if letter > "\x7f"}
     if text and foreign <= _WESTERN and not _MISREAD.search(text):
-        return encoding
+        spanish = "ñ" in text.lower()
+        central = encoding == "cp1252" and not spanish and _is_central_european(sample)
+        return "cp1250" if central else encoding
     import chardet  # here: most files are UTF-8 and never need it
 
     found = chardet.detect(sample, prefer_superset=True, include_encodings=LEGACY_ENCODINGS)
     return codecs.lookup(found["encoding"] or "cp1252").name
+
+
+def _is_central_european(sample: bytes) -> bool:
+    """Say whether cp1250 is far likelier than cp1252; a list of a few French words may look so."""
+    if sample.decode("cp1250", "replace") == sample.decode("cp1252"):
+        return False
+    import chardet
+
+    found = chardet.detect_all(
+        sample, prefer_superset=True, include_encodings=("cp1252", "cp1250"), ignore_threshold=True
+    )
+    likely = {
+        codecs.lookup(guess["encoding"] or "ascii").name: guess["confidence"] for guess in found
+    }
+    return likely.get("cp1250", 0) > FAR_LIKELIER * likely.get("cp1252", 0)
