@@ -475,8 +475,10 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ("perro\ngato\n", "no"),  # a list of words
         (",ciudad,habitantes\n0,Madrid,3\n1,Soria,4\n", "yes"),  # the index that pandas writes
         ('"","habitantes"\n"Madrid",3\n"Soria",4\n', "yes"),  # the names of rows that R writes
-        (",perro,x\n,gato,y\n", "no"),  # an empty column
-        ("ciudad;habitantes;\nMadrid;3;\nSoria;4;\n", "yes"),  # no cell below the empty one
+        ("perro,,x\ngato,,y\npez,a,z\n", "no"),  # an empty cell over one that is not
+        ("ciudad;habitantes;\nMadrid;3;\nSoria;4;\n", "yes"),  # an empty column
+        ("Stadt;;Einwohner;;\nBern;;5;;\n;;;;\nGenf;;7;;\n", "yes"),
+        (";Ciudad;Habitantes\n;Madrid;3\n;Soria;4\n", "yes"),
         ("ciudad,2021,2022,2023\nMadrid,3,4,5\n", "yes"),  # years that follow one another
         ("ciudad;2021 %;2022 %\nMadrid;3 %;4 %\n", "yes"),  # of what is counted in a unit, too
         ("ciudad,2021 USD,2022 USD\nMadrid,3,4\n", "yes"),
@@ -514,6 +516,8 @@ def test_a_column_without_a_name_can_hold_the_keys() -> None:
         ('"Ventas, 2026"\nciudad;habitantes;\nMadrid;3;\nSoria;4;\n', 2),
         ("Ventas\n\nCiudad,Ventas\nMadrid,3\nSoria,4\n\nFuente: INE\n", 3),
         ("Ayuda\nPregunta;Respuesta\n¿Qué?;Nada\n¿Cómo?;Así\n", 2),
+        (";Enero;;Febrero\nCiudad;Uds.;Total;Uds. 2\nSoria;1;12,50;2\n", 2),  # merged headings
+        ("Ventas;;;\n;;;\n;Enero;;Febrero\nProducto;Uds.;Total;Uds. 2\nPan;1;12,50;2\n", 4),
     ],
 )
 def test_a_title_above_the_header_is_no_key(content: str, line: int) -> None:
@@ -548,6 +552,8 @@ def test_the_header_option_wins() -> None:
         ("nombre,key", "x,y", "key"),  # the surest name wins, wherever it stands
         ("título,x", "a,b", "título"),
         ("TERMINO,x", "a,b", "TERMINO"),
+        ("Kategorie,Artikel,Preis", "a,b,1", "Artikel"),
+        ("catégorie,désignation,prix", "a,b,1", "désignation"),
         ("n,animal,sonido", "1,a,b", "animal"),  # the first of text
         ("id,animal", "a7,b", "animal"),  # an id only where there is nothing better
         ("id,n", "a7,1", "id"),
@@ -1403,6 +1409,16 @@ def test_lines_count_the_one_that_names_the_separator() -> None:
     ]
 
 
+def test_a_row_may_end_before_the_columns_that_have_no_name() -> None:
+    content = "key,v,,\na,1\nb,2,,\nc,3,\nd\n"
+
+    assert load(content, on_error="skip") == [("a", (1,)), ("b", (2,)), ("c", (3,))]
+    assert list(bad_rows(content)) == [BadRow(5, "1 cell, where the header has 4 (delimiter ',')")]
+    assert list(bad_rows("a,1,,\nb,2\n", header=False)) == [
+        BadRow(2, "2 cells, where the first row has 4 (delimiter ',')")
+    ]
+
+
 def test_a_hundred_bad_rows_are_kept_and_all_are_counted() -> None:
     content = "key,v\n" + "".join(f"k{n},{'x' if n % 2 else n}\n" for n in range(500))
 
@@ -1438,6 +1454,7 @@ def test_a_nul_is_a_bad_row_outside_quotes_alone() -> None:
     [
         (b"", "x.csv", "x.csv holds no rows"),
         (b"\n \n", "x.csv", "x.csv holds no rows"),
+        (b" , \n , \n", "x.csv", "x.csv holds no rows"),
         (b"", "x.jsonl", "x.jsonl holds no rows"),
         (b"[]", "x.json", "x.json holds no rows"),
         (b"", "x.json", "not JSON: Expecting a list or an object at line 1, column 1"),
@@ -1506,6 +1523,8 @@ def test_what_is_no_text_is_called_what_it_is_and_what_to_do(
             ("a page of HTML, or XML; save the table in it as CSV", page)
             for page in (
                 b"<html><body><table>\n<tr><td>a</td><td>1</td></tr>\n</table></body></html>\n",
+                b'<table border="1">\n<tr><td>a</td></tr>\n</table>\n',  # what some call .xls
+                b"<table><tr><td>a</td><td>1</td></tr></table>",
                 b"\xef\xbb\xbf\r\n<!DOCTYPE html>\n<html>\n<title>404</title>\n</html>\n",
                 b'<?xml version="1.0"?>\n<Workbook>\n</Workbook>\n',  # older Excel's
             )
@@ -1524,7 +1543,8 @@ def test_what_is_no_text_is_called_what_it_is_and_what_to_do(
 
 
 def test_a_text_that_begins_as_another_kind_of_file_does_is_text() -> None:
-    for word in ("PAR1", "PK", "BZh9", "%PDF", "SQLite format 3", "<html>", "<!DOCTYPE>"):
+    words = ("PAR1", "PK", "BZh9", "%PDF", "SQLite format 3", "<html>", "<table>", "<!DOCTYPE>")
+    for word in words:
         assert load(f"{word},1\nb,2\n", "x.csv") == [(word, (1,)), ("b", (2,))]
 
 
@@ -1634,6 +1654,9 @@ def test_columns_that_are_not_there_are_named_with_those_that_are() -> None:
         "there is no column 'x'; there are: v",
         "'key' holds the keys, which are text",
     ]
+    with pytest.raises(InvalidRequest) as caught:
+        read_table(b"key,v\na,1\n", LoadOptions(columns={"w": "text"}, attributes=("x",)))
+    assert [fault.where for fault in caught.value.faults] == ["columns", "attributes"]
     with pytest.raises(InvalidRequest, match="there is no column 'k'; there are: key, v"):
         read_table(b"key,v\na,1\n", LoadOptions(key="k"))
     with pytest.raises(InvalidRequest, match="the keys of this JSON stand outside its columns"):

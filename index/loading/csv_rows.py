@@ -51,14 +51,14 @@ class CsvReader(Reader):
 
     def _take_header(self, sample: Sequence[str], wanted: bool | None) -> None:
         """Name the columns: as the first row does, if it is a header, else by their places."""
-        rows = list(itertools.islice(self._rows(), 2))
+        rows = list(itertools.islice(self._rows(), SAMPLE_LINES))
         if not rows:
             return
         line, first, fault = rows[0]
         if fault:
             raise UnreadableSource(f"{self._source.name}: line {line}: {fault}")
-        second = rows[1][1] if len(rows) > 1 else None
-        self._has_header = is_header(first, second) if wanted is None else wanted
+        cells = [cells for _, cells, fault in rows if not fault]
+        self._has_header = is_header(cells) if wanted is None else wanted
         self._name_columns(first)
         if wanted is None and not self._has_header:
             self._refuse_titles(sample)
@@ -102,7 +102,7 @@ class CsvReader(Reader):
                     return
                 if _holds_bare_nul(spelled):
                     yield line, [], "the line holds a NUL character outside quotes"
-                elif any(cells) and (len(cells) > 1 or not cells[0].isspace()):
+                elif any(map(str.strip, cells)):
                     yield line, cells, None
 
     def _csv_fault(self, error: csv.Error, first: int, last: int) -> str:
@@ -116,11 +116,13 @@ class CsvReader(Reader):
 
     def __iter__(self) -> Iterator[Row]:
         names = self.names
-        width = len(names)
+        width = least = len(names)
+        while self._has_header and least and names[least - 1] in self.unnamed:
+            least -= 1  # what has no name may be left out at the end of a row
         for line, cells, fault in itertools.islice(self._rows(), int(self._has_header), None):
             if fault:
                 yield Row(line, {}, fault)
-            elif len(cells) == width or (len(cells) > width and not any(cells[width:])):
+            elif least <= len(cells) and not any(cells[width:]):
                 yield Row(line, dict(zip(names, cells, strict=False)))
             else:
                 yield Row(line, {}, self._ragged(len(cells)))

@@ -25,7 +25,7 @@ _NO_TABLE = (
     (rb"SQLite format 3\0", "an SQLite database; export the table as CSV"),
     (rb"PAR1[\0-\x08\x0e-\x1f]", "Parquet; load it with format=parquet"),
     (
-        rb"(?i)(?:\xef\xbb\xbf)?\s*<(?:!doctype\s|\?xml\s|html(?:\s|>\s*<))",
+        rb"(?i)(?:\xef\xbb\xbf)?\s*<(?:!doctype\s|\?xml\s|(?:html|table)(?:\s|>\s*<))",
         "a page of HTML, or XML; save the table in it as CSV",
     ),
     (rb"\x1f\x8b", "gzipped twice; gzip it once"),

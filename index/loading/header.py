@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise, zip_longest
 
 from index.loading.dialect import DELIMITERS, NO_DELIMITER, Dialect
 from index.loading.kinds import kind_in_text
@@ -16,38 +16,38 @@ from index.loading.units import unit_apart
 
 # Columns that hold keys, the surest first; compared without case and accents.
 KEY_NAMES = (
-    *("key", "keys", "clave", "claves", "llave", "llaves"),
-    *("palabra", "word", "termino", "term", "texto", "text", "nombre", "name"),
-    *("pregunta", "question", "consulta", "query", "frase", "phrase", "utterance"),
-    *("titulo", "title", "concepto", "concept", "producto", "product", "articulo", "item"),
+    *("key", "keys", "clave", "claves", "llave", "llaves", "cle", "schlussel"),
+    *("palabra", "word", "mot", "wort", "termino", "term", "terme", "begriff"),
+    *("texto", "text", "texte", "nombre", "name", "nom"),
+    *("pregunta", "question", "frage", "consulta", "query", "frase", "phrase", "utterance"),
+    *("titulo", "title", "titre", "titel", "concepto", "concept", "designation", "bezeichnung"),
+    *("producto", "product", "produit", "produkt", "articulo", "item", "article", "artikel"),
 )
 ID_NAMES = ("id", "codigo", "code")  # keys only where no other column has text
 
 _YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
 
 
-def is_header(first: Sequence[str], second: Sequence[str] | None) -> bool:
-    """Say whether the first row names columns, by what it and the second one hold.
+def is_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Say whether the first of some rows names columns, by what it and the second one hold.
 
     One that names a known key column does. Else it does unless it holds a number, a vector, an
     empty or a repeated cell, has one cell only (a list of words) or is the only row. Years that
-    follow one another are names, though. The first cell may be empty, as over the index of a data
-    frame, and the last ones may, where they are in the second row too.
+    follow one another are names, though, and the first cell may be empty, as over the index of a
+    data frame. Columns in which no row has anything are not looked at.
     """
-    cells = [cell.strip() for cell in first]
-    if _names_keys(cells):
+    columns = [cells for cells in zip_longest(*rows, fillvalue="") if "".join(cells).strip()]
+    names = [cells[0].strip() for cells in columns]
+    if _names_keys(names):
         return True
-    if second is None:
+    if len(rows) < 2 or len(names) < 2:
         return False
-    while cells and not cells[-1] and not "".join(second[len(cells) - 1 :]).strip():
-        cells.pop()
-    if len(cells) < 2:
+    below = [cells[1].strip() for cells in columns]
+    if len(set(names)) < len(names):  # names even so, where one stands over a number
+        return all(map(_is_name, names)) and _holds_values(below)
+    if not _is_name(names[0]) and (names[0] or not below[0]):
         return False
-    if len(set(cells)) < len(cells):  # names even so, where one stands over a number
-        return all(map(_is_name, cells)) and _holds_values(second)
-    if not _is_name(cells[0]) and (cells[0] or not "".join(second[:1]).strip()):
-        return False
-    return all(map(_is_name, cells[1:])) or _are_years(cells[1:])
+    return all(map(_is_name, names[1:])) or _are_years(names[1:])
 
 
 def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
@@ -63,14 +63,15 @@ def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
 def _below_titles(sample: Sequence[str], dialect: Dialect) -> tuple[int, list[list[str]]]:
     """Give the rows of a table, if they are even, and its line; none where no title is above it.
 
-    Titles fill no more than the first cell of a row, and so do notes below the table.
+    Titles fill no more than the first cell of a row, and so do notes below the table; headings
+    over several columns leave it empty.
     """
     rows = dialect.rows(sample[dialect.skipped :])
     table: list[list[str]] = []
     line = titles = 0
     with suppress(csv.Error):  # goes by what it could read
         for row in rows:
-            if table or any(map(str.strip, row[1:])):
+            if table or ("".join(row[:1]).strip() and any(map(str.strip, row[1:]))):
                 line = line or dialect.skipped + rows.line_num
                 table += [row] if any(map(str.strip, row)) else []
             else:
@@ -92,7 +93,7 @@ def _are_years(cells: Sequence[str]) -> bool:
     years = [unit_apart(cell)[0] for cell in cells]  # 2019 USD is one, too
     if len(years) < 2 or not all(map(_YEAR.fullmatch, years)):
         return False
-    return {int(a) - int(b) for a, b in itertools.pairwise(years)} in ({1}, {-1})
+    return {int(a) - int(b) for a, b in pairwise(years)} in ({1}, {-1})
 
 
 def _names_keys(cells: Iterable[str]) -> bool:
