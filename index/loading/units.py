@@ -30,8 +30,7 @@ _PER = r"/[^\W\d_]{1,10}[23]?"  # /kg, /m² and /m2
 _AFTER = re.compile(rf"(.*(?:\d-?|[.,][-–—]?))\s?(?:({_MARK})|([^\W\d_]{{2,3}})\.?)({_PER}|)")
 _NEGATIVE = re.compile(rf"({_MARK}|)\s?\(([^()]+)\)\s?({_MARK}|)")
 _ROUND = re.compile(r"(?<=\d)([.,])[-–—]\Z")
-_UNIT = rf"(?:{_MARK}|{'|'.join((*_CODES, *_WORDS))})"
-_DASH = re.compile(rf"[-–—]\s*{_UNIT}|{_UNIT}\s*[-–—]")
+_DASH = re.compile(rf"[-–—]\s*(?:{_MARK}|{_NAME})|(?:{_MARK}|{_NAME})\s*[-–—]")
 _DIGITS = "0123456789"
 _ENDS, _STARTS = frozenset(f"{_DIGITS}.,-–—"), frozenset(f"{_DIGITS}.,+-\u2212")
 
