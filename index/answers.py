@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-ColumnType = Literal["number", "vector", "category", "text"]
+# Of an undecided one nothing is known yet: its first value says which of the others it is.
+ColumnType = Literal["number", "vector", "category", "text", "undecided"]
 Mode = Literal["soft", "exact"]
 Precision = Literal["full", "half"]  # 32 or 16 bits a component of a vector
 # A number, a vector of numbers, a label or text; None where the value is missing.

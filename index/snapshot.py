@@ -327,13 +327,17 @@ class Snapshot:
         )
 
     def with_columns(self, columns: Sequence[Column]) -> Snapshot:
-        """Give a dataset of keys alone columns, in which no entry has a value yet."""
-        tables = [LabelTable() for _ in columns]
+        """Give other columns; in those that were not there no entry has a value yet."""
+        if self.columns == tuple(columns):
+            return self
+        at = {column: number for number, column in enumerate(self.columns)}
+        tables = [self.labels[at[column]] if column in at else LabelTable() for column in columns]
         blocks = []
         for block in self.blocks:
             gaps = [None] * len(block)
             arrays = (
-                pack(column, gaps, table) for column, table in zip(columns, tables, strict=True)
+                block.columns[at[column]] if column in at else pack(column, gaps, table)
+                for column, table in zip(columns, tables, strict=True)
             )
             blocks.append(replace(block, columns=tuple(arrays)))
         return Snapshot(columns, tables, blocks)

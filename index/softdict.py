@@ -16,6 +16,7 @@ from collections.abc import (
     Sequence,
     ValuesView,
 )
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn, Self
@@ -112,7 +113,7 @@ class SoftDict(MutableMapping[str, Any]):
     ----------
     entries : mapping or iterable of pairs, optional
         The first entries; the value columns' types are inferred from them. A column that is
-        named with no value but None holds text.
+        named with no value but None is undecided until it gets one.
     columns : iterable of Column, optional
         The value columns, where inference is not wanted.
     encoder : str or Encoder
@@ -496,14 +497,14 @@ class SoftDict(MutableMapping[str, Any]):
             progress=progress,
             expected=self.columns,
         ) as table:
-            into = _ready(self._snapshot, lambda: table.columns)
+            into = _ready(self._snapshot, lambda _: table.columns)
             if dry_run:
                 for _ in table_rows(table, into):
                     pass  # it is the casting that finds faults
                 return load_report(self.name, table)
             self._check_fits(table)
             changes, _ = self._take_in(
-                lambda: table.columns,
+                lambda _: table.columns,
                 lambda into: table_rows(table, into),
                 total=table.entries,
                 progress=progress,
@@ -730,7 +731,7 @@ class SoftDict(MutableMapping[str, Any]):
         if not given:
             return 0, self._snapshot
         changes, after = self._take_in(
-            lambda: infer_columns(by_column(value) for value in given.values()),
+            lambda held: infer_columns(by_column(value, held) for value in given.values()),
             lambda into: [(key, cast_row(value, into, key)) for key, value in given.items()],
             total=len(given),
         )
@@ -738,7 +739,7 @@ class SoftDict(MutableMapping[str, Any]):
 
     def _take_in(
         self,
-        columns: Callable[[], Sequence[Column]],
+        columns: Callable[[Sequence[Column]], Sequence[Column]],
         rows: Callable[[Snapshot], Iterable[Row]],
         *,
         total: int,
@@ -747,7 +748,7 @@ class SoftDict(MutableMapping[str, Any]):
         """Put rows of distinct keys, all or none; give what changed, and the entries after it.
 
         New keys are encoded while others write. If they did, each row is looked at once more, and
-        what was encoded serves. ``columns`` are those of the first values of all; ``rows`` are
+        what was encoded serves. ``columns`` are those that the values would make; ``rows`` are
         for the columns and the attributes that a snapshot has.
         """
         with Embedding(self._moments.store) as embedding:
@@ -801,7 +802,7 @@ class SoftDict(MutableMapping[str, Any]):
             after = snapshot.with_values(changes.updates)
             if after.columns != self.columns:
                 store.set_columns(self.id, after.columns)
-                places = snapshot.places()  # of entries that came when there were no columns
+                places = snapshot.places()  # of entries that came when there were fewer columns
                 store.update_values(self.id, ((snapshot.id(p), snapshot.values(p)) for p in places))
             store.update_values(
                 self.id,
@@ -828,13 +829,22 @@ class SoftDict(MutableMapping[str, Any]):
                 self._moments.show(snapshot.without(places))
 
 
-def _ready(snapshot: Snapshot, columns: Callable[[], Sequence[Column]]) -> Snapshot:
-    """Give the snapshot to write to: the first values of all bring the columns."""
-    if snapshot.columns:
+def _ready(snapshot: Snapshot, columns: Callable[[Sequence[Column]], Sequence[Column]]) -> Snapshot:
+    """Give the snapshot to write to: a column's first values say what it holds."""
+    held = snapshot.columns
+    if held and all(column.type != "undecided" for column in held):
         return snapshot
-    found = columns()
+    found = columns(held)
     check_columns(found)
-    return snapshot.with_columns(found)
+    by_name = {column.name: column for column in found}
+    return snapshot.with_columns(
+        [
+            replace(by_name.get(column.name, column), attribute=column.attribute)
+            if column.type == "undecided"
+            else column
+            for column in held or found
+        ]
+    )
 
 
 def _tell_written(progress: Report | None, done: int, total: int) -> None:

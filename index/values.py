@@ -13,12 +13,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Integral
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from index.answers import Blend, Column, LabelBlend, NumberBlend, Value, VectorBlend
+from index.answers import Blend, Column, ColumnType, LabelBlend, NumberBlend, Value, VectorBlend
 from index.errors import Fault, InvalidRequest
 from index.naming import LONGEST_COLUMN, LONGEST_UNIT, is_column_name, is_unit, repeated_names
 from index.wording import shown
@@ -92,7 +92,7 @@ def check_columns(columns: Sequence[Column]) -> None:
             message = f"{shown(column.name)} cannot be the name of a column: write at most "
             message += f"{LONGEST_COLUMN} characters, and no tab, line break or other control "
             faults.append(Fault("columns", message + "character, nor half of a surrogate pair"))
-        if column.type not in ("number", "vector", "category", "text"):
+        if column.type not in get_args(ColumnType):
             faults.append(Fault(f"columns.{column.name}", "write number, vector, category or text"))
         if column.type == "vector" and not column.width:
             message = (

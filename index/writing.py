@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from index.answers import LoadReport, Value
+from index.answers import Column, LoadReport, Value
 from index.embedding import Embedding
 from index.encoders import EncoderWorker
 from index.errors import Fault, InvalidRequest
@@ -45,16 +45,7 @@ def cast_row(value: object, snapshot: Snapshot, key: str) -> tuple[Value, ...]:
     """Cast a key's value, bare or by column, to the columns' types."""
     columns = snapshot.columns
     names = [column.name for column in columns]
-    blended = [column.name for column in columns if not column.attribute]
-    if isinstance(value, Mapping):
-        given: Mapping[str, object] = value
-    elif len(blended) == 1:
-        given = {blended[0]: value}
-    elif value is None:
-        given = {}
-    else:
-        message = f"write an object of column names and values; {_there_are(names)}"
-        raise InvalidRequest(Fault("values", message))
+    given = by_column(value, columns)
     faults = [
         Fault(f"values.{name}", f"no such column; {_there_are(names)}")
         for name in given
@@ -75,11 +66,19 @@ def _there_are(names: Sequence[str]) -> str:
     return f"there are: {', '.join(names) or 'none'}"
 
 
-def by_column(value: object) -> Mapping[str, object]:
-    """Give a value by column, as the first one of all brings it: a bare one makes one column."""
+def by_column(value: object, columns: Sequence[Column]) -> Mapping[str, object]:
+    """Give a value by column: a bare one is that of the one column of values, or makes one."""
+    if isinstance(value, Mapping):
+        return value
+    blended = [column.name for column in columns if not column.attribute]
+    if len(blended) == 1:
+        return {blended[0]: value}
     if value is None:  # which says nothing of a type
         return {}
-    return value if isinstance(value, Mapping) else {"value": value}
+    if not columns:
+        return {"value": value}
+    names = _there_are([column.name for column in columns])
+    raise InvalidRequest(Fault("values", f"write an object of column names and values; {names}"))
 
 
 @dataclass

@@ -15,6 +15,7 @@ from index.answers import (
     Answer,
     Blend,
     Column,
+    ColumnType,
     Comparison,
     Description,
     Entry,
@@ -45,7 +46,7 @@ class ColumnOut(Out):
     """A column of values, or an attribute."""
 
     name: str
-    type: Literal["number", "vector", "category", "text"]
+    type: ColumnType = Field(description="undecided where nothing has a value: the first one tells")
     width: int | None = Field(default=None, description="components of a vector")
     attribute: bool = Field(
         default=False, description="to filter by, never blended; left out where it is false"

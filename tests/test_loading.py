@@ -787,7 +787,7 @@ def test_a_line_of_json_that_is_cut_short_is_told_where_it_ends(end: str) -> Non
         (["a", "a"], "category"),
         (["a" * 101] * 10, "text"),
         (["NA", "NA", "x", "x"], "category"),
-        (["", ""], "text"),
+        (["", ""], "undecided"),
     ],
 )
 def test_a_column_of_text_cells_has_its_type(cells: list[str], kind: str) -> None:
@@ -815,7 +815,7 @@ def test_a_column_of_text_cells_has_its_type(cells: list[str], kind: str) -> Non
         ([list(np.array([1, 2])), [np.float32(0.5), Fraction(1, 2)]], "vector"),
         ([np.True_, np.False_], "category"),
         ([1, float("nan"), 2], "number"),
-        ([None], "text"),
+        ([None], "undecided"),
     ],
 )
 def test_a_column_of_python_values_has_its_type(values: list[Any], kind: str) -> None:
@@ -1776,7 +1776,7 @@ def test_arrow_types_become_values() -> None:
         "view": "text",
         "list": "vector",
         "fixed": "vector",
-        "nothing": "text",
+        "nothing": "undecided",
         "no number": "number",
     }
     first, second = load(content)

@@ -116,6 +116,74 @@ def test_the_first_real_value_says_what_a_column_holds(
         assert d.describe().missing == {"value": len(first)}
 
 
+@pytest.mark.parametrize(
+    ("first", "later", "column"),
+    [
+        ({"price": None, "tag": "x"}, {"price": 5, "tag": "y"}, Column("price", "number")),
+        ({"price": None, "tag": "x"}, {"price": [1.0, 2.0]}, Column("price", "vector", 2)),
+        ({"price": None, "tag": "x"}, {"tag": "y", "price": "dear"}, Column("price", "text")),
+        ({"price": None}, 5, Column("price", "number")),
+    ],
+)
+def test_the_first_real_value_says_what_a_column_that_was_named_holds(
+    tmp_path: Path, first: dict[str, Any], later: Any, column: Column
+) -> None:
+    given = later if isinstance(later, dict) else {"price": later}
+    price = tuple(given["price"]) if isinstance(given["price"], list) else given["price"]
+    with SoftDict.open(tmp_path, encoder="random:1") as d:
+        d["a"] = first
+        d["a2"] = first
+        assert d.columns[0] == Column("price", "undecided")
+        assert d.search("a").blend["price"] is None
+    with SoftDict.open(tmp_path) as d:
+        d["b"] = later
+        d["a2"] = later
+        after = dict(d.items())
+    with SoftDict.open(tmp_path) as d:
+        assert dict(d.items()) == after
+        assert d.columns == (column, *(Column(name, "text") for name in list(first)[1:]))
+        assert {key: entry["price"] if len(first) > 1 else entry for key, entry in d.items()} == {
+            "a": None, "a2": price, "b": price,
+        }  # fmt: skip
+        assert d.describe().missing["price"] == 1
+        assert d.search("b", where="price is not missing").keys == 2
+
+
+def test_a_column_that_stays_without_a_value_is_one_of_any_type(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        d = catalog.create("d", encoder="random:1")
+        d.load(b"key,price,tag\na,,x\nb,,x\n", LoadOptions(format="csv", attributes=("price",)))
+        undecided = Column("price", "undecided", attribute=True)
+        assert d.columns == (undecided, Column("tag", "category"))
+        d["c"] = "y"
+        assert d.columns[0] == undecided
+        for where in ("price > 3", "price = 3", 'price in (3, "x")'):
+            assert d.search("a", where=where).keys == 0
+            assert d.search("a", where=f"not {where}").keys == 3
+        assert b"".join(d.export("csv")).split() == [b"key,price,tag", b"a,,x", b"b,,x", b"c,,y"]
+        for format in ("csv", "jsonl", "parquet"):
+            again = b"".join(d.export(format))
+            catalog.load("again", again, if_exists="replace", encoder="random:1")
+            assert catalog["again"].columns[0].type == "undecided"
+            assert dict(catalog["again"]).keys() == dict(d).keys()
+
+        more = LoadOptions(format="csv")
+        assert d.load(b"key,price\nb,2.5\nd,4\n", more, dry_run=True).columns[0].type == "number"
+        d.load(b"key,price\nb,2.5\nd,4\n", more)
+
+        assert d.columns[0] == Column("price", "number", attribute=True)
+        assert d.search("a", where="price > 3").matches[0].key == "d"
+
+
+def test_a_column_that_is_said_to_be_of_text_stays_so_whatever_comes_first() -> None:
+    d = SoftDict(columns=[Column("code", "text"), Column("any", "undecided")], encoder="random:1")
+
+    d["a"] = {"code": None, "any": None}
+    d["b"] = {"code": 7, "any": 7}
+
+    assert d["b"] == {"code": "7", "any": 7}
+
+
 def test_a_table_of_keys_alone_takes_the_columns_of_the_first_values(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
         catalog.load("d", b'["a", "b", "c"]', encoder="random:1")

@@ -10,6 +10,8 @@ The rules, in order; "enough" is all of the cells that hold something, or 95 % o
 4. labels that repeat make a category: at most 1,000 distinct ones of at most 100 characters, half
    as many as there are cells or fewer; all else is text.
 
+A column of which no cell holds anything is undecided, until one does.
+
 Text files write numbers in one of two styles, and "1.234" fits both. A column whose other cells
 fit only one is read so; next the file's other columns decide, those of numbers before those of half
 numbers; then 1.234 has a fraction, and 1,234 is a thousand in a file separated by commas and text
@@ -106,6 +108,8 @@ class Profile:
 
     def type(self, style: Style | None, share: float = ENOUGH_SHARE) -> ColumnType:
         """The type of a column whose numbers are in a style, or in none that is known."""
+        if not self.cells:
+            return "undecided"
         written = self.cells - self.count("mark")
         if style and not self.count("code") and _enough(self.numbers(style), written, share):
             return "number"

@@ -75,7 +75,8 @@ class _Evidence:
         expected: Sequence[Column],
     ) -> None:
         self.known = {column.name: column for column in expected}
-        self._settled = {column.name: column.type for column in expected} | dict(options.columns)
+        decided = {column.name: column.type for column in expected if column.type != "undecided"}
+        self._settled = decided | dict(options.columns)
         self._attributes = {*options.attributes, *reader.attributes}
         self._reader, self._profiles = reader, inference.profiles
         self._inferred = inference.columns()

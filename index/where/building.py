@@ -121,7 +121,8 @@ class Builder:
             known = ", ".join(self._columns) or "none"
             self.refuse(at, f"there is no column {shown(name)}; {hint}there are: {known}")
             return None
-        return self._columns[name]
+        found = self._columns[name]
+        return None if found.type == "undecided" else found  # nothing is known to compare with
 
     def _vector(self, column: Column, at: Spot) -> Where:
         return self.refuse(
