@@ -34,7 +34,7 @@ class Catalog(Mapping[str, SoftDict]):
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._changing = Turn()
+        self._turn = Turn()
         self._datasets = {record.name: SoftDict.stored(store, record) for record in store.records()}
 
     @classmethod
@@ -113,6 +113,11 @@ class Catalog(Mapping[str, SoftDict]):
 
     def __len__(self) -> int:
         return len(self._datasets)
+
+    @property
+    def _changing(self) -> Turn:
+        """The turn of who makes or deletes datasets."""
+        return self._store.outermost(self._turn)
 
     def descriptions(self) -> list[Description]:
         """Describe the datasets, but for those that are deleted before their turn comes."""

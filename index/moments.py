@@ -20,7 +20,7 @@ from index.reading import read_all, read_entries
 from index.rebuilding import Rebuilder, is_due, laid_on, sketched
 from index.sketch import Cancelled
 from index.snapshot import Snapshot
-from index.store import Record, Store
+from index.store import Record, Store, inside_another
 from index.turns import Turn
 from index.vectors import half_is_fast
 
@@ -46,9 +46,8 @@ class Moments:
 
     def __init__(self, store: Store, record: Record) -> None:
         self.store = store
-        self.turn = Turn()  # of its writers
+        self._turn = Turn()
         self._reading = threading.Lock()
-        self._changing = False  # a thread that writes could begin anew, in a callback or a signal
         self._first = record
         self._present: Moment | None = None
         self._rebuilder = Rebuilder(self._rebuild, lambda: self._is_due(self.present))
@@ -97,6 +96,11 @@ class Moments:
 
     # Writing
 
+    @property
+    def turn(self) -> Turn:
+        """The turn of its writers, for who is not in the middle of a write already."""
+        return self.store.outermost(self._turn)
+
     @contextmanager
     def change(self, since: int) -> Iterator[Store]:
         """Take the writers' turn and a transaction, and count the change.
@@ -104,18 +108,11 @@ class Moments:
         Refuse it if the dataset was written to after the version ``since``, which was looked at
         in the same turn: by a signal's handler, say.
         """
-        with self.turn:
-            if self._changing:
-                raise _inside_another()
-            self._changing = True
-            try:
-                with self.store.transaction() as store:
-                    if self.record.version != since:
-                        raise _inside_another()
-                    store.touch(self.record.id, self.record.name)
-                    yield store
-            finally:
-                self._changing = False
+        with self._turn, self.store.transaction() as store:
+            if self.record.version != since:
+                raise inside_another()
+            store.touch(self.record.id, self.record.name)
+            yield store
 
     def show(self, after: Snapshot, *, refit: bool = False) -> None:
         """Fit τ if that is due, and show readers the result once it is durable."""
@@ -199,10 +196,3 @@ class Moments:
 def _half(record: Record) -> bool:
     """Tell whether the vectors of a dataset's sketch are to be held in 16 bits."""
     return record.precision == "half" and half_is_fast()
-
-
-def _inside_another() -> RuntimeError:
-    return RuntimeError(
-        "the dictionary was written to inside another write of it, by a progress callback or a "
-        "signal handler: the outer one was given up"
-    )

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from index.answers import Progress
 
+# It may raise, to give the work up. In the phase "writing" it may not write to the same folder.
 Report = Callable[[Progress], None]
 WINDOW = 30.0  # seconds that the rate looks back
 FIRST = 1.0  # seconds before a rate is worth saying

@@ -162,6 +162,7 @@ class Store:
         # Nobody writes by a read-only one: who waits there waits for no write, and is not Busy.
         self._lock: AbstractContextManager[object] = threading.RLock() if read_only else Turn()
         self._closed = False
+        self._writer: int | None = None  # thread in a transaction
         self._afterwards: list[Callable[[], None]] = []
         self._file_lock: FileLock | None = None
         if home is not None and not read_only:
@@ -363,17 +364,31 @@ class Store:
                     f"{self.home / FILE} is not there any more: nothing written now would stay; "
                     "put it back, or start anew"
                 )
-            self._connection.execute("BEGIN IMMEDIATE")
+            self._writer = threading.get_ident()  # until all is shown: a signal may come anywhere
             try:
-                yield self
-                self._connection.execute("COMMIT")
-            except BaseException:
-                self._afterwards.clear()
-                self._roll_back()
-                raise
-            actions, self._afterwards = self._afterwards, []  # they hold on to what they show
-            for action in actions:
-                action()
+                try:
+                    self._connection.execute("BEGIN IMMEDIATE")
+                    yield self
+                    self._connection.execute("COMMIT")
+                except BaseException:
+                    self._afterwards.clear()
+                    self._roll_back()
+                    raise
+                actions, self._afterwards = self._afterwards, []  # they hold on to what they show
+                for action in actions:
+                    action()
+            finally:
+                self._writer = None
+
+    def outermost(self, turn: Turn) -> Turn:
+        """Give a turn that is taken before a transaction; refuse it inside one of this thread.
+
+        What it would write, from a progress callback or a signal's handler, would be undone with
+        the outer write; and two threads that do so could wait for each other for ever.
+        """
+        if self._writer == threading.get_ident():
+            raise inside_another()
+        return turn
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:  # some faults end the transaction themselves
@@ -536,6 +551,14 @@ class Store:
             )
             if cursor.rowcount == 0:
                 raise UnknownDataset(name, [record.name for record in self.records()])
+
+
+def inside_another() -> RuntimeError:
+    """Make the error of a write in the middle of another one by the same thread."""
+    return RuntimeError(
+        "a progress callback or a signal handler wrote inside another write of the same "
+        "dictionary or folder: one of the two was given up"
+    )
 
 
 def _hold(home: Path) -> FileLock:

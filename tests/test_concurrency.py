@@ -329,13 +329,63 @@ def test_a_write_from_inside_a_transaction_of_the_same_dictionary_fails_it_and_n
 ) -> None:
     with SoftDict.open(tmp_path, encoder="random") as d:
         d.update({"a": 1, "b": 2})
-        with pytest.raises(RuntimeError, match="inside another write of it"):
+        with pytest.raises(RuntimeError, match="inside another write"):
             d.load(b"key,value\nc,3\n", CSV, progress=once("writing", lambda: meddle(d)))
         shown = dict(d)
     with SoftDict.open(tmp_path) as d:
         assert dict(d) == shown == {"a": 1, "b": 2}
         d.update({"a": 5, "c": 6, "z": 7})
         assert (d["a"], d["c"], d["z"]) == (5, 6, 7)
+
+
+@pytest.mark.parametrize(
+    "meddle",
+    [
+        lambda catalog: catalog["b"].put("z", 1),
+        lambda catalog: catalog["b"].configure(temperature=0.1),
+        lambda catalog: catalog.create("c", encoder="random"),
+        lambda catalog: catalog.delete("b"),
+        lambda catalog: catalog.load("c", b"key,value\na,1\n", CSV, encoder="random"),
+    ],
+)
+@pytest.mark.parametrize("new", [False, True])
+def test_a_write_from_inside_a_transaction_of_another_dictionary_is_refused_and_neither_is_kept(
+    tmp_path: Path, meddle: Callable[[Catalog], object], new: bool
+) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        for name in "ab":
+            catalog.create(name, encoder="random")["x"] = 1
+        load = partial(catalog.load, "new", encoder="random") if new else catalog["a"].load
+        with pytest.raises(RuntimeError, match="inside another write"):
+            load(b"key,value\nc,3\n", CSV, progress=once("writing", lambda: meddle(catalog)))
+
+        assert {name: dict(d) for name, d in catalog.items()} == {"a": {"x": 1}, "b": {"x": 1}}
+        assert catalog["b"].describe().temperature == "auto"
+
+
+def test_two_loads_that_would_write_to_each_other_s_dictionary_do_not_wait_for_each_other(
+    tmp_path: Path,
+) -> None:
+    both = threading.Barrier(2)
+    refused: list[str] = []
+
+    def load(name: str, other: str) -> None:
+        def tell(progress: Progress) -> None:
+            if progress.phase == "writing":
+                catalog[other].put("z", 1)
+
+        both.wait(PATIENCE)
+        with pytest.raises(RuntimeError, match="inside another write"):
+            catalog[name].load(b"key,value\nc,3\n", CSV, progress=tell)
+        refused.append(name)
+
+    with Catalog.open(tmp_path) as catalog:
+        for name in "ab":
+            catalog.create(name, encoder="random")["x"] = 1
+        for _ in range(10):
+            assert ended(begun(partial(load, "a", "b")), begun(partial(load, "b", "a")))
+        assert sorted(refused) == ["a"] * 10 + ["b"] * 10
+        assert [dict(d) for d in catalog.values()] == [{"x": 1}] * 2
 
 
 def test_a_write_from_a_signal_s_handler_is_not_lost_under_the_one_that_it_came_into(
@@ -350,7 +400,7 @@ def test_a_write_from_a_signal_s_handler_is_not_lost_under_the_one_that_it_came_
         return real(self, changes)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Snapshot, "with_values", interrupted)
-    with pytest.raises(RuntimeError, match="inside another write of it"):
+    with pytest.raises(RuntimeError, match="inside another write"):
         d["a"] = 2
 
     assert dict(d) == {"a": 1}
@@ -377,7 +427,7 @@ def test_a_write_that_a_signal_s_handler_came_before_is_refused_and_the_handler_
         return real(self, since)
 
     monkeypatch.setattr(Moments, "change", interrupted)
-    with pytest.raises(RuntimeError, match="inside another write of it"):
+    with pytest.raises(RuntimeError, match="inside another write"):
         write(d)
 
     assert dict(d) == {"a": 1, "z": 1} and d.describe().temperature == "auto"
