@@ -44,7 +44,7 @@ FEWEST_TAKEN = 0.25  # of the keys to take suffice, where a mask hides the other
 LEAST_DRAWN = 0.4  # of these, however few would do: fewer cannot tell their own error
 HEADROOM = 1.4  # more draws than a tolerance asks for: the next estimate may be unluckier
 NEARLY = 1.5  # times the tolerance: more of the same draws are cheaper than another look
-LEAST_STEP, GREATEST_STEP = 1.25, 16.0  # times as many draws as before
+GREATEST_STEP = 16.0  # times as many draws as before, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +279,7 @@ def _attend_some(
             return _with_list(snapshot, part, query, attention, k)
         if seen is None or short <= NEARLY:
             step = min(short, GREATEST_STEP) ** 2 * HEADROOM
-            drawn = round(drawn * min(max(step, LEAST_STEP), GREATEST_STEP))
+            drawn = round(drawn * min(step, GREATEST_STEP))
             continue
         outlook, seen = _outlook(snapshot, part, query, tau, TAKEN), None  # it showed too little
         if outlook is None:
