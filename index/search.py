@@ -35,6 +35,7 @@ NORMAL = 1.96  # standard errors within which a normal error stays in 95 %, as a
 WIDER = 1.1  # than Student's: the error of a mass is skewed, for now and then a key is missed
 ROUNDING = 2e-7  # of a float32 cosine, of which any weight may be off by 1 / τ
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
+FINEST = 0.01  # τ: below, a key may weigh a lot whose code does not show it, and none is drawn
 SHARE_DRAWN_FROM = 0.125  # of a sketched block must be allowed, or scoring these is as fast
 FEWEST_DRAWN_FROM = 30_000  # of its keys must be, or scoring them is as fast
 CODED, TAKEN, DRAWN = 8192, 1024, 7168  # keys seen by codes, scored, and first thought to draw
@@ -134,15 +135,15 @@ def attend_keys(
         How many of the best to list, if any. They change no weight.
     tolerance : float
         Wanted total variation error of the weights, and wanted error of a blended number over
-        its standard deviation, both at 95 %. At 0, and where it is as cheap, every key is
-        scored and the error is 0.
+        its standard deviation, both at 95 %. At 0, at a τ below ``FINEST`` and where it is as
+        cheap, every key is scored and the error is 0.
     seen : Outlook, optional
         What one query saw at this τ, where more rows were allowed.
     """
     k = min(k, snapshot.rows)
     keys = len(snapshot) if allowed is snapshot.alive else int(np.count_nonzero(allowed))
     part = _Part.of(snapshot, allowed, keys) if tolerance else None
-    if part is None or callable(temperature):
+    if part is None or callable(temperature) or temperature < FINEST:
         return _attend_to_each(snapshot, queries, temperature, allowed, keys, k)
     found = [_attend_some(snapshot, part, q, temperature, k, tolerance, seen) for q in queries]
     left = [number for number, attention in enumerate(found) if attention is None]

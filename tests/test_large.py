@@ -166,6 +166,14 @@ def test_a_tolerance_that_a_sample_cannot_keep_is_answered_by_a_scan(home):
 
 
 @pytest.mark.usefixtures("_sampled")
+def test_a_temperature_too_fine_for_codes_is_answered_by_a_scan(home):
+    with SoftDict.open(home) as d:
+        answers = [d.search("país", temperature=tau, tolerance=0.9) for tau in (0.0099, 0.01)]
+
+        assert [answer.scored for answer in answers if answer.error < 1e-4] == [300]
+
+
+@pytest.mark.usefixtures("_sampled")
 def test_where_few_keys_are_allowed_each_of_them_is_scored(monkeypatch):
     d = SoftDict({f"key {number}": 1.0 for number in range(2400)}, encoder=ENCODER)
     d.settle()
