@@ -5,10 +5,12 @@ every row and find keys that repeat, and once more each time its entries are ask
 in memory is one row, the keys while they are compared, and the rows of keys that repeat.
 
     sources   a path, bytes or stream that can be opened again and again; encoding
-    dialect   delimiter, quoting and header of a CSV file
+    dialect   delimiter and quoting of a CSV file; whether it has a ``header``
     formats   each format as rows of named cells with their lines: ``csv_rows``, ``json_rows``…
     numerals  the numbers of text files, with their ``units``
+    kinds     what one cell looks like
     infer     what type a column has, and how its numbers are written
+    layout    which column holds the keys, what the others are called
     cast      one cell to one typed value
     table     the passes, bad rows, keys that repeat
     writers   the same formats, written
