@@ -14,8 +14,10 @@ A column of which no cell holds anything is undecided, until one does.
 
 Text files write numbers in one of two styles, and "1.234" fits both. A column whose other cells
 fit only one is read so; next the file's other columns decide, those of numbers before those of half
-numbers; then 1.234 has a fraction, and 1,234 is a thousand in a file separated by commas and text
-in any other. In any other, 1.234 € and 1,234 € fit one style each: no price has three decimals.
+numbers; then the separator: spreadsheets take ";" where a comma is in the numbers. With any other,
+1.234 has a fraction, and 1,234 is text. 1.234 € and 1,234 € fit one style each, and 1.234 % and
+1,234 % the other, but in a file separated by commas: no price has three decimals, and no share is
+in thousands.
 
 Where half of a column's numbers have a unit (12 €, 10 %), it is the column's: the others are read
 as being in it, and what has another unit is no number. Of the texts of JSON and Parquet, those with
@@ -34,6 +36,7 @@ from index.loading.numerals import EITHER, Style
 
 ENOUGH_SHARE, ENOUGH_CELLS = 0.95, 20
 MOST_CATEGORIES, LONGEST_CATEGORY = 1_000, 100
+_OF_FILES: Mapping[str | None, Style] = {",": "point", ";": "comma"}  # separated so
 _NO_LABELS = ("missing", "mark", "vector", "list", "other")
 
 
@@ -71,17 +74,16 @@ class Profile:
         if point != comma:
             return "point" if point > comma else "comma"
         either = {kind for kind in self.kinds if kind.name in ("dot_either", "comma_either")}
-        priced = any(kind.unit not in ("", "%", "‰") for kind in either)
-        if delimiter == "," or not priced or len({kind.name for kind in either}) > 1:
+        units = {kind.unit for kind in either if kind.unit}
+        if delimiter == "," or not units or len({kind.name for kind in either}) > 1:
             return None
-        return "comma" if self.count("dot_either") else "point"
+        shares = units <= {"%", "‰"}
+        return "point" if shares == (self.count("dot_either") > 0) else "comma"
 
     def style(self, file_style: Style | None, delimiter: str | None) -> Style | None:
         """The style to read the column's numbers in; None where 1,234 may be in either."""
-        style = self.evidence(delimiter) or file_style
-        if style or delimiter == "," or not self.count("comma_either"):
-            return style or "point"
-        return None
+        style = self.evidence(delimiter) or file_style or _OF_FILES.get(delimiter)
+        return style or (None if self.count("comma_either") else "point")
 
     def numbers(self, style: Style) -> int:
         """Count the numbers of a style that have the column's unit, or none."""
