@@ -10,6 +10,7 @@ log-structured merge tree, so a row is copied O(log n) times and a scan meets fe
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -113,7 +114,7 @@ class Snapshot:
 
     def place(self, row: int) -> Place:
         """Find the block of a row of the whole."""
-        number = int(np.searchsorted(self._starts, row, side="right")) - 1
+        number = bisect_right(self._starts, row) - 1
         return Place(number, row - self._starts[number])
 
     def row(self, place: Place) -> int:
