@@ -99,7 +99,8 @@ def weights(encoder: BuiltinEncoder, query: str) -> list[float]:
 
 def test_the_card_records_the_hash_of_the_weights() -> None:
     recorded = json.loads((FOLDER / "softdict.json").read_text(encoding="utf-8"))["sha256"]
-    found = hashlib.sha256((FOLDER / "model.safetensors").read_bytes()).hexdigest()
+    weights = [FOLDER / "model.safetensors", FOLDER / "2_Dense/model.safetensors"]
+    found = hashlib.sha256(b"".join(path.read_bytes() for path in weights)).hexdigest()
 
     assert recorded == found
 

@@ -984,7 +984,7 @@ def test_a_run_of_all_steps_looks_for_what_the_last_ones_read_at_once(
 
 
 @pytest.mark.parametrize("step", ["export", "evaluate"])
-def test_a_folder_that_is_no_encoder_is_said_to_lack_its_file(
+def test_a_folder_that_is_no_encoder_is_named(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_dev(tmp_path / "prepared", sentences=0)
@@ -992,7 +992,7 @@ def test_a_folder_that_is_no_encoder_is_said_to_lack_its_file(
     arguments = {"export": ["--source", missing, "--out", tmp_path / "out"],
                  "evaluate": [missing, *rest]}[step]  # fmt: skip
 
-    with pytest.raises(SystemExit, match=f"{missing}/tokenizer.json"):
+    with pytest.raises(SystemExit, match=str(missing)):
         run_step(monkeypatch, step, *arguments)
 
 
@@ -1039,21 +1039,67 @@ def test_a_training_run_that_is_ended_ends_its_step(number: int, tmp_path: Path)
 @pytest.fixture
 def without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
     """An export whose int8 body is empty, for the package that writes one is not installed."""
-    monkeypatch.setattr(export, "write_body", lambda bert, path: path.touch())
+    monkeypatch.setattr(export, "write_body", lambda bert, common, path: path.touch())
+
+
+TEXTS = ["abc", "a b c d e f", "h", "gg hh", "bad cab", "a", "face"]
+
+
+def export_student(folder: Path, out: Path) -> None:
+    """Export a student of its own, whose training texts are TEXTS."""
+    write_encoder(folder / "student")
+    pq.write_table(pa.table({"text": TEXTS}), folder / "rows.parquet")
+    export.export([folder / "student"], folder, None, out)
+
+
+@pytest.mark.usefixtures("without_onnx")
+def test_what_ships_has_less_of_what_all_texts_share(tmp_path: Path) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    export_student(tmp_path, tmp_path / "out")
+    plain, shipped = (
+        sentence_transformers.SentenceTransformer(str(tmp_path / name), device="cpu").float()
+        for name in ("student", "out")
+    )
+    texts = [*TEXTS, "head", "b b b"]
+    rows, mean = plain.encode(texts), plain.encode(TEXTS).mean(0)
+    along = mean / np.linalg.norm(mean)
+
+    expected = np.array([row - 0.3 * (row @ along) * along for row in rows])
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+
+    np.testing.assert_allclose(shipped.encode(texts), expected, atol=5e-3)  # half precision
+    assert (expected @ expected.T).mean() < (rows @ rows.T).mean() - 0.01
+
+    tokenizer, bert = student.load(tmp_path / "out")
+    common = torch.from_numpy(along * 0.3**0.5)
+    ids, mask = student.padded(student.token_ids(tokenizer, texts))
+    words, body = bert.get_input_embeddings()(ids), export.Body(bert, common)
+    traced = body(words, mask.float()).detach().numpy()  # what body.onnx is made of
+    np.testing.assert_allclose(traced, expected, atol=5e-3)
+
+
+@pytest.mark.usefixtures("without_onnx")
+def test_what_was_exported_is_exported_with_the_same_weights(tmp_path: Path) -> None:
+    export_student(tmp_path, tmp_path / "out")
+    first, again = tmp_path / "out", tmp_path / "again"
+
+    export.export([first], tmp_path, None, again)
+
+    for name in ("model.safetensors", "2_Dense/model.safetensors", "tokenizer.json"):
+        assert (again / name).read_bytes() == (first / name).read_bytes()
 
 
 @pytest.mark.usefixtures("without_onnx")
 def test_an_export_takes_the_place_of_the_last_one_whatever_a_killed_one_left(
     tmp_path: Path,
 ) -> None:
-    write_encoder(tmp_path / "student")
     out = tmp_path / "new/folder/encoder"
-    export.export([tmp_path / "student"], None, out)
+    export_student(tmp_path, out)
     (out / "README.md").write_text("the card")
     (out.parent / "encoder.old").mkdir()
     (out.parent / "encoder.old/left").touch()
 
-    export.export([tmp_path / "student"], None, out)
+    export_student(tmp_path, out)
 
     assert list(out.parent.iterdir()) == [out]
     assert (out / "README.md").read_text() == "the card"
@@ -1064,14 +1110,13 @@ def test_what_a_killed_export_had_written_does_not_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[Path] = []
-    monkeypatch.setattr(export, "write_body", lambda bert, path: begun.append(path.parent))
-    write_encoder(tmp_path / "student")
+    monkeypatch.setattr(export, "write_body", lambda bert, common, path: begun.append(path.parent))
     out = tmp_path / "data/encoder"
-    export.export([tmp_path / "student"], None, out)
+    export_student(tmp_path, out)
     begun[0].mkdir()
     (begun[0] / "model.safetensors").touch()
 
-    export.export([tmp_path / "student"], None, out)
+    export_student(tmp_path, out)
 
     assert list(out.parent.iterdir()) == [out]
 
@@ -1083,19 +1128,18 @@ def test_students_of_other_pieces_are_not_averaged(tmp_path: Path) -> None:
         student.save(tmp_path / name, *model_of(order, seed=0), torch.float32)
 
     with pytest.raises(SystemExit, match=r"other has other pieces than .*one"):
-        export.export([tmp_path / "one", tmp_path / "other"], None, tmp_path / "out")
+        export.export([tmp_path / "one", tmp_path / "other"], tmp_path, None, tmp_path / "out")
 
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.usefixtures("without_onnx")
 def test_an_export_takes_the_place_of_no_folder_but_an_encoders(tmp_path: Path) -> None:
-    write_encoder(tmp_path / "student")
     out = tmp_path / "data"
     (out / "colours").mkdir(parents=True)
 
     with pytest.raises(SystemExit, match="data is no exported encoder"):
-        export.export([tmp_path / "student"], None, out)
+        export_student(tmp_path, out)
 
     assert [*out.iterdir()] == [out / "colours"]
 
@@ -1103,16 +1147,15 @@ def test_an_export_takes_the_place_of_no_folder_but_an_encoders(tmp_path: Path) 
 def test_an_export_that_fails_leaves_the_last_one_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(bert: BertModel, path: Path) -> None:
+    def full(bert: BertModel, common: torch.Tensor, path: Path) -> None:
         raise OSError("no space left")
 
     monkeypatch.setattr(export, "write_body", full)
-    write_encoder(tmp_path / "student")
     out = tmp_path / "shipped/encoder"
     out.mkdir(parents=True)
     (out / "README.md").write_text("the card")
 
     with pytest.raises(OSError, match="no space left"):
-        export.export([tmp_path / "student"], None, out)
+        export_student(tmp_path, out)
 
     assert [*out.parent.rglob("*")] == [out, out / "README.md"]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
+from index.errors import EncoderUnavailable
+
 
 class Explained(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
     """Help with the formulas as they are written, and what holds where nothing is said."""
@@ -29,7 +31,7 @@ def in_words() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise SystemExit(128 + signal.SIGINT) from None
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, EncoderUnavailable) as error:
         raise SystemExit(f"{type(error).__name__}: {error}") from None
 
 

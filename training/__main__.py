@@ -46,10 +46,11 @@ def main() -> None:
         ["train", *rows, "--start", f"{second}/student", "--out", last, "--seed", "2",
          "--minutes", min(9, a.minutes), "--words", "4", "--rows-rate", "0.33",
          "--body-rate", "0.5", "--human-from", "0"],
-        ["export", *students, "--out", shipping],
+        ["export", *students, "--prepared", prepared, "--out", shipping],
         ["calibrate", "--encoder", f"fast:{shipping}", "--prepared", prepared,
          "--eval", a.eval, "--out", calibration],
-        ["export", *students, "--calibration", calibration, "--out", a.out],
+        ["export", *students, "--prepared", prepared, "--calibration", calibration,
+         "--out", a.out],
         ["evaluate", "teacher", f"fast:{a.out}", "--prepared", prepared, "--eval", a.eval,
          "--kept", f"{w}/evaluation"],
     ]  # fmt: skip

@@ -44,10 +44,9 @@ def open_encoder(name: str) -> Encode:
 
         tokenizer, body = load_teacher()
         return lambda texts: embed(list(texts), tokenizer, body)
-    from training import student
+    from index.encoders.transformer import TransformerEncoder
 
-    tokenizer, body = student.load(Path(name))
-    return lambda texts: student.encode(tokenizer, body, list(texts))
+    return TransformerEncoder(str(Path(name).absolute())).encode
 
 
 @contextlib.contextmanager
@@ -241,7 +240,7 @@ def evaluate(name: str, prepared: Path, folder: Path) -> Figures:
 def remembered(name: str, prepared: Path, folder: Path, kept: Path) -> Figures:
     """Return the figures of these weights on these data, measured once."""
     encoder = Path(name.removeprefix("fast:"))
-    weights = [*encoder.glob("tokenizer.json"), *encoder.glob("model.safetensors")]
+    weights = [*encoder.glob("tokenizer.json"), *sorted(encoder.rglob("*.safetensors"))]
     tables = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     version = corpus.fingerprint(*weights, prepared / "dev.json", *tables)[:12]
     memory = kept / f"{name.replace('/', '_').replace(':', '_')}-{version}.json"

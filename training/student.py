@@ -3,10 +3,12 @@
 import copy
 import json
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 from transformers import BertModel
 
@@ -15,11 +17,7 @@ ENCODED = 6_000  # tokens at a time
 SYMBOLS = ("Sc", "Sk", "Sm", "So", "No", "Nl", "Me")  # Unicode's categories
 DRAWN = r"[\x{fe00}-\x{fe0f}\x{e0100}-\x{e01ef}\x{20e3}]+"  # how the sign before is drawn
 MARKS = r"\x{300}-\x{36f}\x{653}-\x{655}"  # above and below Latin, Greek, Cyrillic, Arabic letters
-MODULES = [
-    ("", "sentence_transformers.base.modules.transformer.Transformer"),
-    ("1_Pooling", "sentence_transformers.sentence_transformer.modules.pooling.Pooling"),
-    ("2_Normalize", "sentence_transformers.sentence_transformer.modules.normalize.Normalize"),
-]
+DENSE = "2_Dense/model.safetensors"
 
 
 def load(folder: Path) -> tuple[Tokenizer, BertModel]:
@@ -100,8 +98,14 @@ def write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def save(folder: Path, tokenizer: Tokenizer, body: BertModel, dtype: torch.dtype) -> None:
-    """Write the folder that ``SentenceTransformer(folder)`` opens."""
+def save(
+    folder: Path, tokenizer: Tokenizer, body: BertModel, dtype: torch.dtype,
+    common: torch.Tensor | None = None,
+) -> None:  # fmt: skip
+    """Write the folder that ``SentenceTransformer(folder)`` opens.
+
+    With ``common`` (d,), r − (r·common) common takes the place of a pooled row r.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.json").unlink(missing_ok=True)  # half saved, it is no student to load
     copy.deepcopy(body).to(dtype).save_pretrained(folder)
@@ -113,10 +117,6 @@ def save(folder: Path, tokenizer: Tokenizer, body: BertModel, dtype: torch.dtype
         "backend": "tokenizers", "tokenizer_class": "TokenizersBackend",
         "model_max_length": MAX_TOKENS, **special,
     })  # fmt: skip
-    write_json(folder / "modules.json", [
-        {"idx": i, "name": str(i), "path": path, "type": kind}
-        for i, (path, kind) in enumerate(MODULES)
-    ])  # fmt: skip
     write_json(folder / "sentence_bert_config.json", {
         "transformer_task": "feature-extraction",
         "modality_config": {
@@ -128,15 +128,34 @@ def save(folder: Path, tokenizer: Tokenizer, body: BertModel, dtype: torch.dtype
         "model_type": "SentenceTransformer", "prompts": {"query": "", "document": ""},
         "default_prompt_name": None, "similarity_fn_name": "cosine",
     })  # fmt: skip
-    (folder / "1_Pooling").mkdir(exist_ok=True)
-    (folder / "2_Normalize").mkdir(exist_ok=True)
-    write_json(folder / "1_Pooling/config.json", {
-        "embedding_dimension": body.config.hidden_size, "pooling_mode": "mean",
-        "include_prompt": True,
-    })  # fmt: skip
-    write_json(folder / "2_Normalize/config.json", {
+    modules = [("", "sentence_transformers.base.modules.transformer.Transformer")]
+    for name, kind, settings in _after_the_body(body.config.hidden_size, common is not None):
+        modules.append((f"{len(modules)}_{name}", kind))
+        (folder / modules[-1][0]).mkdir(exist_ok=True)
+        write_json(folder / modules[-1][0] / "config.json", settings)
+    write_json(folder / "modules.json", [
+        {"idx": i, "name": str(i), "path": path, "type": kind}
+        for i, (path, kind) in enumerate(modules)
+    ])  # fmt: skip
+    if common is not None:
+        weight = torch.eye(len(common)) - torch.outer(common, common)
+        save_file({"linear.weight": weight.to(dtype)}, folder / DENSE, {"format": "pt"})
+
+
+def _after_the_body(size: int, dense: bool) -> Iterator[tuple[str, str, dict[str, object]]]:
+    """Yield the name, the class and the settings of each of sentence-transformers' modules."""
+    modules = "sentence_transformers.sentence_transformer.modules"
+    yield "Pooling", f"{modules}.pooling.Pooling", {
+        "embedding_dimension": size, "pooling_mode": "mean", "include_prompt": True,
+    }  # fmt: skip
+    if dense:
+        yield "Dense", "sentence_transformers.base.modules.dense.Dense", {
+            "in_features": size, "out_features": size, "bias": False,
+            "activation_function": "torch.nn.modules.linear.Identity",
+        }  # fmt: skip
+    yield "Normalize", f"{modules}.normalize.Normalize", {
         "module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding",
-    })  # fmt: skip
+    }  # fmt: skip
 
 
 def token_ids(tokenizer: Tokenizer, texts: list[str], max_tokens: int = MAX_TOKENS):

@@ -165,7 +165,7 @@ def by_hand(browser: Chrome, weights: dict[str, str]) -> None:
 def test_weights_by_hand_blend_beside_those_of_attention(browser: Chrome) -> None:
     ask(browser, "país")
     browser.find_element(By.CSS_SELECTOR, "#hand summary").click()
-    until(browser, lambda: text(browser, "#hand-blend") == "8.49")  # attention gives 8.5
+    until(browser, lambda: text(browser, "#hand-blend") == "8.49")  # attention gives 8.52
     by_hand(browser, {"méxico": "30", "alemania": "30", "inglaterra": "30", "perro": "10"})
 
     until(browser, lambda: text(browser, "#hand-blend") == "8")
@@ -680,7 +680,7 @@ def test_a_screen_reader_hears_the_answer_in_one_sentence(browser: Chrome) -> No
         assert (there in live) is is_live, selector
     slider = browser.find_element(By.ID, "temperature")
     assert slider.accessible_name == "Temperature τ, sharp – flat"
-    assert slider.get_attribute("aria-valuetext") == text(browser, "#tau") == "τ = 0.09"
+    assert slider.get_attribute("aria-valuetext") == text(browser, "#tau") == "τ = 0.1"
     assert browser.find_element(By.ID, "dataset").accessible_name == "in the dataset"
 
 
