@@ -269,14 +269,14 @@ def test_where_the_mask_hides_the_nearest_keys_the_best_of_the_others_are_still_
         assert len(set(found.state.top_rows[0].tolist()) & set(best.tolist())) >= 0.9 * k
 
 
-@pytest.mark.parametrize(("k", "right"), [(1, 0.93), (5, 0.8)])
+@pytest.mark.parametrize(("k", "right"), [(1, 0.95), (5, 0.9)])
 def test_the_best_of_many_near_duplicates_are_listed(
     near_duplicates: tuple[Snapshot, np.ndarray], k: int, right: float
 ) -> None:
     """Codes hardly tell them apart, and at this τ few of them are drawn.
 
-    Some .97 and .93 are right, more or fewer by what k-means makes of the crowds on a processor;
-    of what was drawn alone .90 and .66 would be.
+    Of the 200, 194 to 196 and 183 to 186 are right, by what a processor's kernels make of the
+    codes; of what was drawn alone 181 and 132 would be.
     """
     snapshot, queries = near_duplicates
     rows, whole = snapshot.blocks[0].vectors[:].astype(float), 0
