@@ -7,9 +7,9 @@ Five peers answer the same queries in turn, round after round: the plain product
 (scores, weights over every key, effective keys, ten best), of keys in full and, as *half*, of
 the same keys in 16 bits a component; *answer* is all that a search does once
 its queries are encoded, over keys with a number, a vector of three and one of twenty labels: the
-blends, their quantiles, the matches. A figure is the median over
-rounds of a peer's time over the product's in the same round, with the 10th and 90th
-percentiles; milliseconds are the medians on the machine named in the head.
+blends, their quantiles, the matches. A figure is the median over rounds of a peer's time over
+another's in the same round, with the 10th and 90th percentiles; milliseconds are the medians
+on the machine named in the head.
 """
 
 from __future__ import annotations
@@ -121,13 +121,13 @@ def measure(count: int, queries: int, rounds: int) -> str:
         for name, peer in work.items():
             repeats = max(1, round(2e7 / (count * queries) / 20))
             times[name].append(min(seconds(peer)[0] for _ in range(repeats)))
-    against = {
-        name: [t / base for t, base in zip(times[name], times["product"], strict=True)]
-        for name in ("softdict", "half", "answer", "faiss")
-    }
+    ratios = [(name, "product") for name in ("softdict", "half", "answer", "faiss")]
+    ratios.append(("faiss", "softdict"))
     middle = {name: np.median(values) * 1e3 for name, values in times.items()}
     shown = [f"{middle[name]:.2f} ms" for name in work]
-    shown += [spread(ratios, 2) for ratios in against.values()]
+    for name, base in ratios:
+        against = [t / b for t, b in zip(times[name], times[base], strict=True)]
+        shown.append(spread(against, 2))
     return f"| {' | '.join([f'{count:,}', str(queries), *shown])} |"
 
 
@@ -138,9 +138,9 @@ def main() -> None:
     given = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {faiss.omp_get_max_threads()} threads")
     peers = ["product", "softdict", "half", "answer", "FAISS flat"]
-    ratios = [f"{peer}/product" for peer in peers[1:]]
+    ratios = [*(f"{peer}/product" for peer in peers[1:]), "FAISS flat/softdict"]
     print(f"| {' | '.join(['keys', 'queries', *peers, *ratios])} |")
-    print("|---" * 11 + "|")
+    print("|---" * (2 + len(peers) + len(ratios)) + "|")
     for count in given.sizes:
         for queries in (1, 64):
             print(measure(count, queries, given.rounds), flush=True)

@@ -156,6 +156,8 @@ class Snapshot:
         """Give the cosines of (q, d) unit queries and every row, deleted ones included."""
         first = self._starts[first_block]
         scores = np.empty((len(queries), self.rows - first), np.float32)
+        # Touched by one thread first: where two meet in a new huge page, both of them clear it.
+        scores.fill(0)
         for start, block in zip(
             self._starts[first_block:], self.blocks[first_block:], strict=False
         ):
