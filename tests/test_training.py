@@ -908,6 +908,18 @@ def test_a_vocabulary_keeps_the_rows_of_no_language_where_none_is_known(
     np.testing.assert_array_equal(wide["e"], start["e"])  # single letters are kept in any case
 
 
+def test_a_known_language_without_a_text_is_named(
+    lesson: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(vocabulary, "load_teacher", lambda: model_of([*SPECIAL, "the"], seed=1))
+    known = ["en", "ens"]
+
+    vocabulary.widen(lesson / "prepared", lesson / "start", known, False, lesson / "wide")
+
+    named = [line for line in capsys.readouterr().out.splitlines() if " is known" in line]
+    assert [line.split()[0] for line in named] == ["ens"]
+
+
 def test_a_vocabulary_is_widened_anew_only_for_other_texts(
     lesson: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -172,6 +172,9 @@ def rebuild(
         if language != "en" and kind != "paragraph":
             texts.setdefault(language, []).append(text)
             parallel.append((text, english[targets[0]]))
+    for language in known:
+        if language not in texts:
+            print(f"{language} is known, but no text is of it: no row is kept for it")
     new = with_vocabulary(old, choose(old, texts))
     rows = body.get_input_embeddings().weight.detach().numpy()
     student.set_rows(body, torch.from_numpy(first_rows(old, new, rows, texts, parallel, known)))
