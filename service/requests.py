@@ -232,5 +232,5 @@ def _nearest(name: str, model: type[BaseModel]) -> str:
     known = list(model.model_fields)
     if not known:
         return "; this route takes none"
-    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    close = get_close_matches(name, known, n=1, cutoff=0.52)  # "temp" is near, "queries" is not
     return f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(known)}"

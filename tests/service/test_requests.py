@@ -32,6 +32,17 @@ def test_all_faults_of_a_query_are_named_at_once(client: CheckedClient) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"), [("temp", "; did you mean temperature?"), ("queries", "; there are: q, ")]
+)
+def test_a_parameter_is_suggested_only_where_one_is_near(
+    name: str, hint: str, client: CheckedClient
+) -> None:
+    faults = client.faults("POST", "/search", json={name: ["país"]})
+
+    assert faults[name].startswith(f"there is no such parameter{hint}")
+
+
 def test_faults_of_the_path_the_query_and_the_body_come_together(client: CheckedClient) -> None:
     faults = client.faults("PUT", "/datasets/.bad/entries/x?colour=1", json={"valeus": 1})
 
