@@ -240,7 +240,8 @@ def evaluate(name: str, prepared: Path, folder: Path) -> Figures:
 def remembered(name: str, prepared: Path, folder: Path, kept: Path) -> Figures:
     """Return the figures of these weights on these data, measured once."""
     encoder = Path(name.removeprefix("fast:"))
-    weights = [*encoder.glob("tokenizer.json"), *sorted(encoder.rglob("*.safetensors"))]
+    names = ("tokenizer.json", "*.safetensors", "*.onnx")
+    weights = [path for name in names for path in sorted(encoder.rglob(name))]
     tables = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     version = corpus.fingerprint(*weights, prepared / "dev.json", *tables)[:12]
     memory = kept / f"{name.replace('/', '_').replace(':', '_')}-{version}.json"

@@ -32,16 +32,19 @@ class Body(torch.nn.Module):
         super().__init__()
         self.bert = bert
         self.heads = bert.config.num_attention_heads
+        self.maps = torch.nn.ModuleList(
+            in_one(layer.attention.self) for layer in bert.encoder.layer
+        )
         positions = bert.embeddings.position_embeddings.weight.detach()
         self.register_buffer("positions", positions[: student.MAX_TOKENS].clone())
         self.register_buffer("common", common)
 
-    def split(self, x: torch.Tensor) -> torch.Tensor:
-        return x.reshape(*x.shape[:2], self.heads, x.shape[2] // self.heads).permute(0, 2, 1, 3)
-
-    def attend(self, layer, hidden: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-        part = layer.attention.self
-        q, k, v = (self.split(f(hidden)) for f in (part.query, part.key, part.value))
+    def attend(self, maps: torch.nn.Linear, hidden: torch.Tensor, bias: torch.Tensor):
+        """(b, t, d) → (b, t, d) contexts."""
+        q, k, v = (
+            x.reshape(*hidden.shape[:2], self.heads, -1).permute(0, 2, 1, 3)
+            for x in maps(hidden).chunk(3, dim=-1)
+        )
         weights = torch.softmax(q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + bias, -1)
         return (weights @ v).permute(0, 2, 1, 3).reshape(hidden.shape)
 
@@ -51,14 +54,23 @@ class Body(torch.nn.Module):
         here = self.positions[: words.shape[1]] + first.token_type_embeddings.weight[0]
         hidden = first.LayerNorm(words + here)
         bias = (1 - mask)[:, None, None, :] * -1e4
-        for layer in self.bert.encoder.layer:
+        for layer, maps in zip(self.bert.encoder.layer, self.maps, strict=True):
             after = layer.attention.output
-            hidden = after.LayerNorm(after.dense(self.attend(layer, hidden, bias)) + hidden)
+            hidden = after.LayerNorm(after.dense(self.attend(maps, hidden, bias)) + hidden)
             wide = torch.nn.functional.gelu(layer.intermediate.dense(hidden))
             hidden = layer.output.LayerNorm(layer.output.dense(wide) + hidden)
         mean = (hidden * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)
         own = mean - (mean * self.common).sum(-1, keepdim=True) * self.common
         return own / own.norm(dim=-1, keepdim=True)
+
+
+def in_one(part) -> torch.nn.Linear:
+    """Join the maps to queries, keys and values: their input is quantised once, not thrice."""
+    maps = (part.query, part.key, part.value)
+    joined = torch.nn.Linear(part.query.in_features, sum(each.out_features for each in maps))
+    for name in ("weight", "bias"):
+        getattr(joined, name).data = torch.cat([getattr(each, name).data for each in maps])
+    return joined
 
 
 def write_body(bert, common: torch.Tensor, path: Path) -> None:
@@ -76,7 +88,7 @@ def write_body(bert, common: torch.Tensor, path: Path) -> None:
         full = Path(folder) / "body.onnx"
         torch.onnx.export(
             Body(bert, common).eval(), example, full, input_names=["words", "mask"],
-            output_names=["rows"], dynamo=True, opset_version=18, external_data=False,
+            output_names=["rows"], dynamo=True, opset_version=20, external_data=False,
             dynamic_shapes=({0: dynamic, 1: dynamic}, {0: dynamic, 1: dynamic}), verbose=False,
         )  # fmt: skip
         model = onnx.load(full)
@@ -110,25 +122,35 @@ def mean_of(sources: list[Path]):
     return tokenizer, body
 
 
-def in_common(tokenizer, body, prepared: Path) -> torch.Tensor:
-    """Return the (d,) vector c for which r − (r·c) c has less of what all texts' rows share.
+def less_in_common(sources: list[Path], tokenizer, body, prepared: Path) -> torch.Tensor:
+    """Return the (d, d) matrix I − c cᵀ that leaves rows less of what all texts' rows share.
 
-    Any two rows lie near each other by it, words above all, and it says nothing of either. It is
-    along the mean of the rows of training texts (Arora et al. 2017; Mu & Viswanath 2018).
+    Any two rows lie near each other by it, words above all, and it says nothing of either. c is
+    along the mean of the rows of training texts (Arora et al. 2017; Mu & Viswanath 2018). The
+    matrix of a folder that was exported is kept: what it gives is that of the same weights.
     """
+    if len(sources) == 1 and (sources[0] / student.DENSE).exists():
+        return load_file(sources[0] / student.DENSE)["linear.weight"]
     texts = pq.read_table(prepared / "rows.parquet", columns=["text"])["text"].to_pylist()
     sample = random.Random(0).sample(texts, min(SAMPLE, len(texts)))
     mean = torch.from_numpy(student.encode(tokenizer, body, sample).mean(0))
-    return torch.nn.functional.normalize(mean, dim=0) * TAKEN**0.5
+    common = torch.nn.functional.normalize(mean, dim=0) * TAKEN**0.5
+    return torch.eye(len(common)) - torch.outer(common, common)
 
 
-def write(fresh: Path, tokenizer, body, common: torch.Tensor, measured: dict, card: Path) -> None:
+def taken_away(dense: torch.Tensor) -> torch.Tensor:
+    """Return c (d,) of I − c cᵀ, but for its sign."""
+    squares, directions = torch.linalg.eigh(torch.eye(len(dense)) - dense.double())
+    return (directions[:, -1] * squares[-1].sqrt()).float()
+
+
+def write(fresh: Path, tokenizer, body, dense: torch.Tensor, measured: dict, card: Path) -> None:
     """Fill a new folder with all that ships."""
     body.config.name_or_path = ""
-    student.save(fresh, tokenizer, body, torch.float16, common)
+    student.save(fresh, tokenizer, body, torch.float16, dense)
     weights = fresh / "model.safetensors"
     save_file(load_file(weights), weights, metadata={"format": "pt"})
-    write_body(body, common, fresh / "body.onnx")
+    write_body(body, taken_away(dense), fresh / "body.onnx")
     shipped = weights.read_bytes() + (fresh / student.DENSE).read_bytes()
     student.write_json(fresh / "softdict.json", {
         "sha256": hashlib.sha256(shipped).hexdigest(),
@@ -151,12 +173,12 @@ def export(sources: list[Path], prepared: Path, calibration: Path | None, out: P
     tokenizer, body = mean_of(sources)
     student.spare_words(tokenizer)
     body = body.half().float()  # all that ships is made of the fp16 values that ship
-    common = in_common(tokenizer, body, prepared)
+    dense = less_in_common(sources, tokenizer, body, prepared)
     fresh, replaced = (out.with_name(out.name + end) for end in (".new", ".old"))
     shutil.rmtree(fresh, ignore_errors=True)  # an export was killed before it was whole
     fresh.mkdir()
     try:
-        write(fresh, tokenizer, body, common, measured, card)
+        write(fresh, tokenizer, body, dense, measured, card)
         if out.exists():
             if replaced.exists():  # an export was killed before it had removed it
                 shutil.rmtree(replaced)

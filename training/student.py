@@ -100,11 +100,11 @@ def write_json(path: Path, content: object) -> None:
 
 def save(
     folder: Path, tokenizer: Tokenizer, body: BertModel, dtype: torch.dtype,
-    common: torch.Tensor | None = None,
+    dense: torch.Tensor | None = None,
 ) -> None:  # fmt: skip
     """Write the folder that ``SentenceTransformer(folder)`` opens.
 
-    With ``common`` (d,), r − (r·common) common takes the place of a pooled row r.
+    With ``dense`` (d, d), dense r takes the place of a pooled row r.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.json").unlink(missing_ok=True)  # half saved, it is no student to load
@@ -129,7 +129,7 @@ def save(
         "default_prompt_name": None, "similarity_fn_name": "cosine",
     })  # fmt: skip
     modules = [("", "sentence_transformers.base.modules.transformer.Transformer")]
-    for name, kind, settings in _after_the_body(body.config.hidden_size, common is not None):
+    for name, kind, settings in _after_the_body(body.config.hidden_size, dense is not None):
         modules.append((f"{len(modules)}_{name}", kind))
         (folder / modules[-1][0]).mkdir(exist_ok=True)
         write_json(folder / modules[-1][0] / "config.json", settings)
@@ -137,9 +137,8 @@ def save(
         {"idx": i, "name": str(i), "path": path, "type": kind}
         for i, (path, kind) in enumerate(modules)
     ])  # fmt: skip
-    if common is not None:
-        weight = torch.eye(len(common)) - torch.outer(common, common)
-        save_file({"linear.weight": weight.to(dtype)}, folder / DENSE, {"format": "pt"})
+    if dense is not None:
+        save_file({"linear.weight": dense.to(dtype)}, folder / DENSE, {"format": "pt"})
 
 
 def _after_the_body(size: int, dense: bool) -> Iterator[tuple[str, str, dict[str, object]]]:

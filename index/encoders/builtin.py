@@ -23,6 +23,7 @@ from index.platform import no_telemetry
 
 WORD_ROWS = "embeddings.word_embeddings.weight"
 BATCH_TOKENS = 1024  # padded tokens in one run of the body: more falls out of the cache
+SLOW_FUSIONS = ["SkipLayerNormFusion"]  # takes six times as long as the two operations it joins
 PIECE_CHARACTERS = 100  # longest word that WordPiece reads; a longer one is [UNK]
 
 
@@ -72,9 +73,11 @@ class BuiltinEncoder:
         self._tokenizer.enable_truncation(self.max_tokens)
         options = onnxruntime.SessionOptions()
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.enable_cpu_mem_arena = False  # a long batch must not hold its memory for ever
         self._body: Any = onnxruntime.InferenceSession(
-            str(folder / "body.onnx"), options, providers=["CPUExecutionProvider"]
+            str(folder / "body.onnx"),
+            options,
+            providers=["CPUExecutionProvider"],
+            disabled_optimizers=SLOW_FUSIONS,
         )
 
     def encode(self, texts: Sequence[str], *, kind: Kind = "passage") -> Rows:
