@@ -11,8 +11,7 @@ to exp(ℓ) itself, so it is made from what is known of that beforehand:
 
 - Codes are looked at in the cells that may hold a key worth finding. Of the keys whose codes
   score best, the first are all taken (π = 1), and the others with π in proportion to
-  exp(code's score / τ), or more evenly where τ is finer than codes are. Where a mask leaves few
-  keys of such a cell, these are all taken, for the codes of the others would be looked at in vain.
+  exp(code's score / τ), or more evenly where τ is finer than codes are.
 - Of the rest, whose scores lie below a bar b, a cell with mean μ, where scores stray by σ,
   gets draws in proportion to n_c √E[exp(2 s / τ); s < b] of a normal s ~ (q·μ, σ²), shared
   evenly by its rows. Where more of a cell is among the rest than that foretells, b is as high
@@ -51,7 +50,6 @@ Numbers = NDArray[np.int64]
 DEEP = 5.0  # standard deviations above its middle, a cell still holds a key or two
 SURELY = 4.0  # standard deviations below what is expected of its code, a key scores no more
 LEAST_LOOKED_AT = 2.0  # times as many keys as are wanted
-THIN = 0.1  # of a cell's keys are allowed: looking at the codes of all costs more than those
 HALVINGS = 8  # of the scores that a bar may lie at: to within a hundredth
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
 BLIND_SHARE = 0.1  # of the draws from cells go by the number of keys alone
@@ -80,13 +78,13 @@ class Outlook:
     query: Rows  # (d,)
     temperature: float
     left: Left | None  # the allowed rows, where some are not
-    near: Numbers  # allowed rows of thin cells, then those whose codes score best, best first
+    near: Numbers  # allowed rows whose codes score best, best first
     head_scores: Rows  # of the first of them: all of these are taken
     edge: Floats  # scores that the codes of the others lead to expect, from the bar up
     stray: float  # standard deviation of scores from what codes lead to expect
     bar: float  # the score below which keys are left to the cells
     firsts: Numbers  # (c,) where the allowed rows of each cell begin
-    sizes: Numbers  # (c,) how many they are; none where all of them are taken
+    sizes: Numbers  # (c,) how many they are
     hopes: Floats  # (c,) √E[exp(2 (s - bar) / τ); s < bar] of each of them
     means: Floats  # (c,) E[exp((s - bar) / τ); s < bar]
 
@@ -101,39 +99,26 @@ class Outlook:
         taken: int,
         coded: int,
         left: Left | None = None,
-        farthest: float = 1.0,
-    ) -> Outlook | None:
+    ) -> Outlook:
         """Look at the keys of the nearest cells through their codes, and score the best of them.
 
-        About ``coded`` allowed keys are found by their codes, and the ``taken`` best of these are
-        scored. ``left`` are the allowed rows, if not all are. Returns None where a mask hides so
-        much of what is near that more than the share ``farthest`` of all codes had to be ranked.
+        ``coded`` allowed keys are found by their codes, and the ``taken`` best of these are
+        scored. ``left`` are the allowed rows, if not all are.
         """
         bounds = sketch.starts if left is None else left.bounds
         sizes = np.diff(bounds)
         middles = (sketch.means @ query).astype(np.float64)
         spreads = np.sqrt(np.maximum(query @ sketch.scatter @ query * sketch.strays, 1e-12))
         cells = _cells_near(sizes, middles, spreads, coded)
-        few = np.empty(0, np.int64)
-        if left is not None:
-            cells, thin = _thin_apart(cells, sizes, sketch.starts, coded)
-            few = left.rows[_runs(bounds[thin], sizes[thin])]
-            sizes[thin] = 0
-        share = sizes[cells].sum() / np.diff(sketch.starts)[cells].sum()
-        if coded > share * farthest * len(sketch):
-            return None
-        guesses, near = sketch.codes.best(query, math.ceil(coded / share), cells)
-        if left is not None:
-            allowed = left.mask[near]
-            guesses, near = guesses[allowed], near[allowed]
-        near = np.concatenate([few, near])
-        head_scores = keys.scores_at(near[: len(few) + taken], query[np.newaxis])[0]
+        allowed = None if left is None else left.bits
+        guesses, near = sketch.codes.best(query, coded, cells, allowed)
+        head_scores = keys.scores_at(near[:taken], query[np.newaxis])[0]
         half = taken // 2  # codes tell low of what is near: by how much, and how surely?
-        off = head_scores[len(few) + half :] - guesses[half:taken]
-        lift, stray = (float(off.mean()), float(off.std())) if len(off) else (0.0, 0.0)
+        off = (head_scores[half:] - guesses[half:taken]).astype(np.float64)
+        lift = float(off.sum()) / max(len(off), 1)
+        stray = math.sqrt(float((off - lift) @ (off - lift)) / max(len(off), 1))
         bar = float(guesses[-1]) + lift if len(guesses) else 1.0
-        found = np.diff(np.searchsorted(np.sort(near), sketch.starts))
-        rest = np.clip(1 - found / np.maximum(sizes, 1), 1e-9, 0.5)  # of each cell
+        rest = np.clip(1 - sketch.tally(near) / np.maximum(sizes, 1), 1e-9, 0.5)  # of each cell
         middles -= bar
         most = np.maximum(middles + spreads * np.log(rest / (1 - rest)) / 1.7, 0.0)
         powers = np.array([[2.0], [1.0]])
@@ -163,7 +148,7 @@ class Outlook:
             head_scores=self.head_scores[kept[:taken]],
             edge=self.edge[kept[taken:]],
             firsts=left.bounds[:-1],
-            sizes=np.where(self.sizes > 0, np.diff(left.bounds), 0),
+            sizes=np.diff(left.bounds),
         )
 
     def rivals(self, last: float, listed: Numbers) -> Numbers:
@@ -172,7 +157,7 @@ class Outlook:
         """
         taken = len(self.head_scores)
         likely = int(np.searchsorted(-self.edge, self.bar - last + SURELY * self.stray))
-        drawn = np.flatnonzero(np.isin(self.near[taken:], listed))
+        drawn = np.flatnonzero((self.near[taken:] == listed[:, np.newaxis]).any(axis=0))
         return self.near[: taken + max(likely, int(drawn.max(initial=-1)) + 1)]
 
     def sample(self, shares: tuple[Floats, Floats]) -> Sample:
@@ -280,15 +265,6 @@ def _cells_near(sizes: Numbers, middles: Floats, spreads: Floats, count: int) ->
     return order[: max(enough, np.count_nonzero(places > -DEEP))]
 
 
-def _thin_apart(
-    cells: Numbers, sizes: Numbers, starts: Numbers, most: int
-) -> tuple[Numbers, Numbers]:
-    """Part cells from thin ones, of which only so many that ``most`` allowed rows are in them."""
-    thin = sizes[cells] < THIN * np.diff(starts)[cells]
-    thin &= np.cumsum(np.where(thin, sizes[cells], 0)) <= most
-    return (cells, cells[:0]) if thin.all() else (cells[~thin], cells[thin])
-
-
 def _runs(firsts: Numbers, sizes: Numbers) -> Numbers:
     """Number the places of some runs, one run after the other."""
     places = np.repeat(firsts - (np.cumsum(sizes) - sizes), sizes)
@@ -312,7 +288,7 @@ def _log_normal_share(x: Floats) -> Floats:
     far = np.minimum(x, FAR_BELOW)
     return np.where(
         x > FAR_BELOW,
-        -np.logaddexp(0.0, -(1.5976 * middle + 0.07056 * middle**3)),
+        -np.log(1 + np.exp(-middle * (1.5976 + 0.07056 * middle * middle))),
         -far * far / 2 - np.log(-far) - 0.5 * math.log(2 * math.pi),
     )
 

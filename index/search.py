@@ -33,15 +33,14 @@ CACHED = 2**18  # scores attended to at a time (1 MB): they stay in the cache fr
 TOLERANCE = 0.03  # wanted total variation error, where a dataset has no other
 NORMAL = 1.96  # standard errors within which a normal error stays in 95 %, as a blend's does
 WIDER = 1.1  # than Student's: the error of a mass is skewed, for now and then a key is missed
-ROUNDING = 2e-7  # of a float32 cosine, of which any weight may be off by 1 / τ
+ROUNDING = 5e-8  # of a float32 cosine, five standard errors: by 1 / τ of it a weight may be off
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 FINEST = 0.01  # τ: below, a key may weigh a lot whose code does not show it, and none is drawn
-SHARE_DRAWN_FROM = 0.125  # of a sketched block must be allowed, or scoring these is as fast
+SHARE_DRAWN_FROM = 0.05  # of a sketched block must be allowed, or scoring these is as fast
 FEWEST_DRAWN_FROM = 30_000  # of its keys must be, or scoring them is as fast
 CODED, TAKEN, DRAWN = 8192, 1024, 7168  # keys seen by codes, scored, and first thought to draw
 EACH_LISTED = 16  # keys are scored for each that is listed
 FARTHEST = 0.4  # of a block's codes are ranked, or scanning is as fast
-FEWEST_TAKEN = 0.25  # of the keys to take suffice, where a mask hides the others
 LEAST_DRAWN = 0.4  # of these, however few would do: fewer cannot tell their own error
 HEADROOM = 1.4  # more draws than a tolerance asks for: the next estimate may be unluckier
 NEARLY = 1.5  # times the tolerance: more of the same draws are cheaper than another look
@@ -299,24 +298,19 @@ def _foreseen(outlook: Outlook, tolerance: float) -> int:
 def _outlook(
     snapshot: Snapshot, part: _Part, query: Rows, tau: float, taken: int
 ) -> Outlook | None:
-    """Find the best keys of the block, ``taken`` if the mask leaves so many; None where a scan is
-    as fast.
-    """
+    """Find the ``taken`` best allowed keys of the block; None where a scan is as fast."""
     coded = max(CODED, 4 * taken)
-    while True:
-        outlook = Outlook.of(
-            part.sketch,
-            snapshot.blocks[0].vectors,
-            query,
-            temperature=tau,
-            taken=taken,
-            coded=coded,
-            left=part.left,
-            farthest=FARTHEST,
-        )
-        if outlook is None or len(outlook.near) >= FEWEST_TAKEN * taken:
-            return outlook
-        coded *= 4
+    if coded > FARTHEST * len(part.sketch):
+        return None
+    return Outlook.of(
+        part.sketch,
+        snapshot.blocks[0].vectors,
+        query,
+        temperature=tau,
+        taken=taken,
+        coded=coded,
+        left=part.left,
+    )
 
 
 def _with_list(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -56,6 +57,16 @@ class Sketch:
     def __len__(self) -> int:
         return int(self.starts[-1])
 
+    def tally(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Count how many of some rows are of each cell."""
+        return np.bincount(self._cells[rows], minlength=len(self.strays))
+
+    @cached_property
+    def _cells(self) -> NDArray[np.unsignedinteger]:
+        """The cell of each row, mostly in 16 bits: there are √n cells."""
+        sizes = np.diff(self.starts)
+        return np.repeat(np.arange(len(sizes), dtype=np.min_scalar_type(len(sizes))), sizes)
+
 
 @dataclass(frozen=True, eq=False)
 class Left:
@@ -69,6 +80,11 @@ class Left:
     def of(cls, sketch: Sketch, mask: NDArray[np.bool_]) -> Left:
         rows = np.flatnonzero(mask)
         return cls(mask, rows, np.searchsorted(rows, sketch.starts))
+
+    @cached_property
+    def bits(self) -> NDArray[np.uint8]:
+        """The mask, a bit for each row."""
+        return np.packbits(self.mask, bitorder="little")
 
 
 def build_sketch(

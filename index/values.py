@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Integral
 from typing import Literal, get_args
@@ -176,8 +176,7 @@ def blend_column(
     where no weight has a value.
     """
     if column.type == "number":
-        blend = blend_numbers(np.asarray(array, float), weights, order=order)
-        return blend and replace(blend, unit=column.unit)
+        return blend_numbers(np.asarray(array, float), weights, order=order, unit=column.unit)
     if column.type == "vector":
         return blend_vectors(np.asarray(array, float), weights)
     return blend_labels(column, np.asarray(array, np.int32), weights, table, listed=listed)
@@ -188,14 +187,16 @@ def blend_numbers(
     weights: NDArray[np.floating],
     *,
     order: Order | None = None,
+    unit: str | None = None,
 ) -> NumberBlend | None:
     """Mean, standard deviation, median and central interval of weighted numbers."""
     gaps = np.isnan(values)
     shares = weights.astype(np.float64, copy=False)
-    if order is None:
-        shares, values = shares[~gaps], values[~gaps]
-    elif gaps.any():  # rows keep their numbers
-        shares, values = np.where(gaps, 0.0, shares), np.where(gaps, 0.0, values)
+    if gaps.any():
+        if order is None:
+            shares, values = shares[~gaps], values[~gaps]
+        else:  # rows keep their numbers
+            shares, values = np.where(gaps, 0.0, shares), np.where(gaps, 0.0, values)
     known = float(shares.sum())
     if known <= 0.0:
         return None
@@ -203,7 +204,7 @@ def blend_numbers(
     tail = (1 - LEVEL) / 2
     low, median, high = weighted_quantiles(values, shares, (tail, 0.5, 1 - tail), order=order)
     return NumberBlend(
-        float(mean[0]), math.sqrt(variance), median, (low, high), _share(known), LEVEL
+        float(mean[0]), math.sqrt(variance), median, (low, high), _share(known), LEVEL, unit
     )
 
 
@@ -275,8 +276,8 @@ def _moments(
     n, width = values.shape
     size = max(1, PIECE // width)
     pieces = [slice(start, start + size) for start in range(0, n, size)]
-    mean = np.sum([weights[p] @ values[p] for p in pieces], axis=0) / total
-    centre = np.tile(mean, (min(size, n), 1))
+    mean = np.asarray(sum(weights[p] @ values[p] for p in pieces)) / total
+    centre = mean if width == 1 else np.tile(mean, (min(size, n), 1))
     squares = 0.0
     for p in pieces:
         away = values[p] - centre[: len(values[p])]

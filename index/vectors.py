@@ -20,13 +20,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from index.cores import side_by_side
+from index.cores import cores, side_by_side
 from index.platform import one_openmp
 
 Rows = NDArray[np.float32]
 Held = NDArray[Any]  # float32, or int16 in steps of 1 / STEPS
 FETCHED = 512  # scattered rows scored at a time: they stay in the cache
-FETCHED_BY_ONE = 4 * FETCHED  # of them that a core scores in one go
 SIDES = 2  # of the cells that are looked through side by side: memory is no faster with more
 ROOM = 0.67  # of the rows asked for can come from one side: each one costs FAISS 90 ns to sort
 STEPS = 32_767  # of a component held in 16 bits, between 0 and 1
@@ -127,17 +126,19 @@ class VectorBlock:
         asked = queries / np.float32(STEPS) if self.half else queries
         asked = np.ascontiguousarray(asked, dtype=np.float32)
         in_place = len(asked) == 1 and len(self) >= UNCACHED and not self.half
+        by_one = max(FETCHED, -(-len(picked) // cores()))  # rows that a core scores in one go
 
         def score(first: int) -> None:
-            for start in range(first, min(first + FETCHED_BY_ONE, len(picked)), FETCHED):
-                part = slice(start, start + FETCHED)
-                if in_place:
-                    self._score_in_place(picked[part], asked[0], scores[0, part])
-                else:
-                    rows = self.held.take(picked[part], axis=0).astype(np.float32, copy=False)
-                    scores[:, part] = np.vecdot(rows, asked[:, np.newaxis])
+            last = min(first + by_one, len(picked))
+            if in_place:
+                self._score_in_place(picked[first:last], asked[0], scores[0, first:last])
+                return
+            for start in range(first, last, FETCHED):
+                part = slice(start, min(start + FETCHED, last))
+                rows = self.held.take(picked[part], axis=0).astype(np.float32, copy=False)
+                scores[:, part] = np.vecdot(rows, asked[:, np.newaxis])
 
-        side_by_side(score, range(0, len(picked), FETCHED_BY_ONE))
+        side_by_side(score, range(0, len(picked), by_one))
         return scores
 
     def _score_in_place(self, picked: NDArray[np.int64], query: Rows, out: Rows) -> None:
@@ -213,7 +214,6 @@ class Codes:
         index.by_residual = False
         index.pq = flat.pq
         index.is_trained = True
-        index.nprobe = -(-cells // SIDES)
         return cls(index)
 
     def __len__(self) -> int:
@@ -236,30 +236,38 @@ class Codes:
         index.ntotal += len(rows)
 
     def best(
-        self, query: Rows, count: int, cells: NDArray[np.int64]
+        self,
+        query: Rows,
+        count: int,
+        cells: NDArray[np.int64],
+        allowed: NDArray[np.uint8] | None = None,
     ) -> tuple[Rows, NDArray[np.int64]]:
         """Give at most ``count`` best scores as the codes tell them, best first, and their rows.
 
-        They come from some cells, nearest first. Every row of these whose code scores above the
-        last is among them.
+        They come from some cells, nearest first, and are ``allowed``, a bit a row, where not all
+        are. Every such row whose code scores above the last is among them.
         """
-        index = self._index
+        faiss, index = _faiss(), self._index
         query = _padded(query[np.newaxis], index.d)
-        sides = np.full((SIDES, index.nprobe), -1)
+        asked = min(math.ceil(ROOM * count), len(self))
+        selector = None if allowed is None else faiss.IDSelectorBitmap(allowed)
+
+        def look(side: NDArray[np.int64]) -> tuple[Rows, NDArray[np.int64]]:
+            scores, rows = np.empty(asked, np.float32), np.empty(asked, np.int64)
+            nowhere = np.zeros(len(side), np.float32)
+            chosen = faiss.SearchParametersIVF(nprobe=len(side), sel=selector)
+            # FAISS's own Python takes no parameters here.
+            asked_for, *given = map(faiss.swig_ptr, (query, side, nowhere, scores, rows))
+            index.search_preassigned_c(1, asked_for, asked, *given, False, chosen)
+            return scores, rows
+
         turn = np.arange(len(cells))
         turn = (turn + turn // SIDES) % SIDES  # the nearest cells hold most of what is found
-        for side in range(SIDES):
-            dealt = cells[turn == side]
-            sides[side, : len(dealt)] = dealt
-        asked = min(math.ceil(ROOM * count), len(self))
-        nothing = np.zeros((1, index.nprobe), np.float32)
-        found = side_by_side(
-            lambda side: index.search_preassigned(query, asked, side[np.newaxis], nothing),
-            list(sides),
-        )
-        bar = max(scores[0, -1] for scores, _ in found)  # the least number, where a side ran out
-        scores = np.concatenate([scores[0] for scores, _ in found])
-        rows = np.concatenate([rows[0] for _, rows in found])
+        sides = [np.ascontiguousarray(cells[turn == side]) for side in range(SIDES)]
+        found = side_by_side(look, [side for side in sides if len(side)])
+        bar = max(scores[-1] for scores, _ in found)  # the least number, where a side ran out
+        scores = np.concatenate([scores for scores, _ in found])
+        rows = np.concatenate([rows for _, rows in found])
         kept = np.flatnonzero((scores >= bar) & (rows >= 0))
         order = kept[np.argsort(-scores[kept], kind="stable")][:count]  # quick: it merges runs
         return scores[order], rows[order]

@@ -49,8 +49,8 @@ def _small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def _sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw few keys, and never think a scan cheaper."""
-    few = {"CODED": 96, "TAKEN": 32, "DRAWN": 256, "FARTHEST": 1, "FEWEST_TAKEN": 1,
-           "EACH_LISTED": 1, "FEWEST_DRAWN_FROM": 1}  # fmt: skip
+    few = {"CODED": 96, "TAKEN": 32, "DRAWN": 256, "FARTHEST": 1, "EACH_LISTED": 1,
+           "FEWEST_DRAWN_FROM": 1}  # fmt: skip
     for name, number in few.items():
         monkeypatch.setattr(f"index.search.{name}", number)
     monkeypatch.setattr("index.search.RANDOM_ACCESS", 2.0)

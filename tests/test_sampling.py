@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.stats import t as student
@@ -96,6 +98,16 @@ def test_the_order_is_a_permutation_and_cells_are_runs_of_rows_near_their_mean(s
     pooled = float(np.trace(sketch.scatter))
     picked = [0, len(sketch.means) // 2, len(sketch.means) - 1]
     np.testing.assert_allclose(sketch.strays[picked], np.array(spreads) / pooled, rtol=1e-3)
+
+
+def test_a_tally_says_how_many_of_some_rows_are_of_each_cell(sketched):
+    _, sketch = sketched
+    rows = np.random.default_rng(5).permutation(N)[: N // 3]
+
+    tally = sketch.tally(rows)
+
+    bounds = list(pairwise(sketch.starts.tolist()))
+    assert tally.tolist() == [sum(first <= row < end for row in rows) for first, end in bounds]
 
 
 def test_a_key_that_is_like_no_other_is_seldom_in_a_cell_of_many_that_are():
@@ -208,18 +220,32 @@ def test_only_allowed_keys_are_drawn_and_they_stand_for_the_allowed(sketched, qu
 
 
 @pytest.mark.parametrize("tau", [0.1, 0.3])
-def test_the_few_allowed_keys_of_a_cell_are_all_taken(sketched, queries, tau):
+def test_a_mask_that_goes_with_meaning_leaves_what_the_samples_stand_for(sketched, queries, tau):
     rows, sketch = sketched
     allowed = by_meaning(rows, sketch)
-    cell = np.repeat(np.arange(len(sketch.means)), np.diff(sketch.starts))
     samples = [draw_sample(sketch, rows, query, tau, allowed) for query in queries]
 
     is_right_on_average(samples, rows[allowed], queries, tau)
     for sample in samples:
         assert allowed[sample.rows].all()
         assert len(set(sample.rows.tolist())) == len(sample.rows)
-        # Codes are looked at in no thin cell: what is known of one is its keys themselves.
-        assert (sample.counts[cell[sample.rows] % 2 == 1] == 1).mean() > 0.9
+
+
+def test_what_a_mask_hides_takes_no_place_among_the_near(sketched, queries):
+    rows, sketch = sketched
+    found = []
+    for query in queries[:20]:
+        scores = rows.astype(float) @ query.astype(float)
+        allowed = scores < np.sort(scores)[-3 * CODED]  # all that is nearest is hidden
+        outlook = Outlook.of(
+            sketch, VectorBlock(rows), query, temperature=0.1,
+            taken=TAKEN, coded=CODED, left=Left.of(sketch, allowed),
+        )  # fmt: skip
+        best = np.flatnonzero(allowed & (scores >= np.sort(scores[allowed])[-20]))
+
+        assert allowed[outlook.near].all() and len(outlook.near) >= 0.9 * CODED
+        found.append(np.isin(best, outlook.near).mean())
+    assert np.mean(found) > 0.8  # codes are coarse
 
 
 @pytest.mark.parametrize("mask", ["scattered", "by meaning"])
@@ -268,25 +294,6 @@ def test_keys_that_codes_hardly_tell_apart_are_stood_for_as_well_as_others(tau):
     samples = [draw_sample(sketch, rows, query, tau) for query in asked]
 
     is_right_on_average(samples, rows, asked, tau)
-
-
-def test_an_outlook_narrowed_draws_nothing_from_the_thin_cells_that_it_has_whole(sketched, queries):
-    rows, sketch = sketched
-    wide = by_meaning(rows, sketch)
-    narrow = wide & (np.random.default_rng(6).random(N) < 0.5)
-    cell = np.repeat(np.arange(len(sketch.means)), np.diff(sketch.starts))
-    for query in queries[:10]:
-        outlook = Outlook.of(
-            sketch, VectorBlock(rows), query, temperature=0.2,
-            taken=TAKEN, coded=CODED, left=Left.of(sketch, wide),
-        )  # fmt: skip
-        narrowed = outlook.under(Left.of(sketch, narrow))
-        _, draws = narrowed.shares(DRAWN)
-
-        left_over = np.setdiff1d(np.flatnonzero(narrow), narrowed.near)
-        thin = [c for c in np.setdiff1d(cell[narrow], cell[left_over]) if c % 2]
-        assert thin and not draws[thin].any()
-        assert draws[np.unique(cell[left_over])].all()
 
 
 def test_drawing_every_key_is_exact(sketched, queries):
@@ -349,26 +356,29 @@ def test_a_width_that_four_does_not_divide_can_be_sketched():
     assert len(rows) < sketching.SKETCHED_FROM
 
 
+@pytest.mark.parametrize("share", [1.0, 0.3])
 def test_codes_leave_out_nothing_of_their_cells_that_scores_above_the_last(
-    sketched, queries, tmp_path
+    sketched, queries, tmp_path, share
 ):
     _, sketch = sketched
     sketch.codes.save(tmp_path / "codes.npy")
     again = Codes.load(tmp_path / "codes.npy")
+    mask = np.random.default_rng(9).random(N) < share
+    allowed = None if share == 1 else np.packbits(mask, bitorder="little")
     for query in queries[:50]:
         cells = np.argsort(-(sketch.means @ query))
         for some in (cells, cells[:40], cells[:1]):
-            scores, rows = sketch.codes.best(query, 600, some)
-            wide_scores, wide_rows = sketch.codes.best(query, 30_000, some)
-            inside = np.concatenate([np.arange(*sketch.starts[c : c + 2]) for c in some])
+            scores, rows = sketch.codes.best(query, 600, some, allowed)
+            wide_scores, wide_rows = sketch.codes.best(query, 30_000, some, allowed)
+            cells_rows = [np.arange(*sketch.starts[c : c + 2]) for c in some]
+            inside = [row for row in np.concatenate(cells_rows) if mask[row]]
 
-            assert set(wide_rows.tolist()) == set(inside.tolist())
-            assert min(400, len(inside)) <= len(rows) <= 600 and len(set(rows.tolist())) == len(
-                rows
-            )
+            assert set(wide_rows.tolist()) == set(inside)
+            assert min(400, len(inside)) <= len(rows) <= 600
+            assert len(set(rows.tolist())) == len(rows)
             assert (np.diff(scores) <= 0).all()
             assert set(wide_rows[wide_scores > scores[-1]].tolist()) <= set(rows.tolist())
-            np.testing.assert_array_equal(again.best(query, 600, some)[1], rows)
+            np.testing.assert_array_equal(again.best(query, 600, some, allowed)[1], rows)
 
 
 def test_codes_tell_the_scores_of_their_own_rows(sketched, queries):
