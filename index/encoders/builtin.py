@@ -23,7 +23,7 @@ from index.platform import no_telemetry
 
 WORD_ROWS = "embeddings.word_embeddings.weight"
 BATCH_TOKENS = 1024  # padded tokens in one run of the body: more falls out of the cache
-SLOW_FUSIONS = ["SkipLayerNormFusion"]  # takes six times as long as the two operations it joins
+SLOW_FUSIONS = ["SkipLayerNormFusion"]  # takes four times as long as the two operations it joins
 PIECE_CHARACTERS = 100  # longest word that WordPiece reads; a longer one is [UNK]
 
 
