@@ -236,7 +236,7 @@ class Outlook:
         drawn = _systematic(draws, rng)
         offsets = (rng.random(len(sizes)) * sizes).astype(np.int64)
         cells = np.repeat(np.arange(len(sizes)), drawn)
-        turn = _runs(np.zeros_like(drawn), drawn)
+        turn = np.arange(len(cells)) - np.repeat(np.cumsum(drawn) - drawn, drawn)  # in its cell
         inside = (offsets[cells] + turn * sizes[cells] // drawn[cells]) % sizes[cells]
         places = self.firsts[cells] + inside
         counts = sizes[cells] / draws[cells]
@@ -263,13 +263,6 @@ def _cells_near(sizes: Numbers, middles: Floats, spreads: Floats, count: int) ->
     order = np.argsort(-places)[: np.count_nonzero(sizes)]
     enough = int(np.searchsorted(np.cumsum(sizes[order]), LEAST_LOOKED_AT * count)) + 1
     return order[: max(enough, np.count_nonzero(places > -DEEP))]
-
-
-def _runs(firsts: Numbers, sizes: Numbers) -> Numbers:
-    """Number the places of some runs, one run after the other."""
-    places = np.repeat(firsts - (np.cumsum(sizes) - sizes), sizes)
-    places += np.arange(len(places))
-    return places
 
 
 def _log_mean_exp(middles: Floats, spreads: Floats, rate: Floats, most: Floats) -> Floats:

@@ -228,7 +228,7 @@ class _Part:
     left: Left | None  # the allowed rows of the block, where some are not
     keys: int  # allowed, in all
     of_block: int  # allowed, in the block
-    rounding: float  # standard error of a score
+    rounding: float  # what a score may be off by, from its arithmetic or the steps it is held in
 
     @classmethod
     def of(cls, snapshot: Snapshot, allowed: Mask, keys: int) -> _Part | None:

@@ -126,8 +126,8 @@ def less_in_common(sources: list[Path], tokenizer, body, prepared: Path) -> torc
     """Return the (d, d) matrix I − c cᵀ that leaves rows less of what all texts' rows share.
 
     Any two rows lie near each other by it, words above all, and it says nothing of either. c is
-    along the mean of the rows of training texts (Arora et al. 2017; Mu & Viswanath 2018). The
-    matrix of a folder that was exported is kept: what it gives is that of the same weights.
+    along the mean of the rows of training texts (Arora et al. 2017; Mu & Viswanath 2018). A
+    folder that was exported keeps its matrix, so that the same weights give the same rows.
     """
     if len(sources) == 1 and (sources[0] / student.DENSE).exists():
         return load_file(sources[0] / student.DENSE)["linear.weight"]
