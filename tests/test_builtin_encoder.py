@@ -141,6 +141,22 @@ def test_fast_path_agrees_with_sentence_transformers(encoder: BuiltinEncoder) ->
     assert cosines.min() >= 0.99
 
 
+def test_no_product_of_the_fast_path_is_cut_off_on_any_processor() -> None:
+    """Without VNNI the products of two neighbouring rows are added in 16 bits."""
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.load(FOLDER / "body.onnx").graph
+    tensors = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
+    maps = [node for node in graph.node if node.op_type == "MatMulIntegerToFloat"]
+
+    assert len(maps) == 24
+    for node in maps:
+        weights = tensors[node.input[1]].astype(int)
+        up, down = np.maximum(weights, 0), np.minimum(weights, 0)
+        assert tensors[node.input[1]].dtype == np.int8
+        assert 255 * (up[::2] + up[1::2]).max() < 2**15
+        assert 255 * (down[::2] + down[1::2]).min() >= -(2**15)
+
+
 def test_rows_are_unit_float32(encoder: BuiltinEncoder) -> None:
     rows = encoder.encode(["", " ", "perro", "🐕", "x" * 500])
 
@@ -154,8 +170,8 @@ def test_a_row_depends_neither_on_order_nor_on_its_batch(encoder: BuiltinEncoder
     backwards = encoder.encode(TEXTS[::-1])[::-1]
     alone = np.concatenate([encoder.encode([text]) for text in TEXTS[::8]])
 
-    np.testing.assert_allclose(backwards, together, atol=2e-3)
-    assert (alone * together[::8]).sum(1).min() >= 0.999
+    np.testing.assert_allclose(backwards, together, atol=2e-4)
+    np.testing.assert_allclose(alone, together[::8], atol=2e-4)
 
 
 def test_many_threads_at_once_get_the_rows_that_one_gets(encoder: BuiltinEncoder) -> None:
@@ -166,9 +182,9 @@ def test_many_threads_at_once_get_the_rows_that_one_gets(encoder: BuiltinEncoder
         asked = np.vstack(list(pool.map(lambda text: encoder.encode([text]), TEXTS)))
         loaded = [load.result() for load in loads]
 
-    assert np.abs(asked - alone).max() < 1e-3
+    assert np.abs(asked - alone).max() < 2e-4
     for rows in loaded:
-        assert np.abs(rows - np.tile(alone, (3, 1))).max() < 1e-3
+        assert np.abs(rows - np.tile(alone, (3, 1))).max() < 2e-4
 
 
 def test_no_texts_give_no_rows(encoder: BuiltinEncoder) -> None:

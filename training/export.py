@@ -4,9 +4,9 @@ The new folder is built beside the old one and takes its place by a rename, so t
 reads half of it. The card (README.md) is written by hand and carried over.
 """
 
+import copy
 import hashlib
 import json
-import logging
 import random
 import shutil
 import tempfile
@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import torch
 from safetensors.torch import load_file, save_file
 
-from training import arguments, in_words, student
+from training import arguments, in_words, quantise, student
 
-BLOCK = 64  # input values that share one int8 scale
 SAMPLE = 16_000  # training texts whose mean is taken
+WATCHED = 8_000  # of them, by which the body's maps are rounded
 TAKEN = 0.3  # of the mean's direction; chosen on the development data, as the card says
 LANGUAGES = ["es", "en", "pt", "fr", "de", "it"]
 
@@ -73,37 +73,43 @@ def in_one(part) -> torch.nn.Linear:
     return joined
 
 
-def write_body(bert, common: torch.Tensor, path: Path) -> None:
-    """Trace the body and store its weight matrices as int8, one scale a block of 64."""
+def write_body(bert, common: torch.Tensor, ids: list[list[int]], path: Path) -> None:
+    """Trace the body with its maps in int8, rounded by what texts of these ids give them."""
     import onnx
-    from onnxruntime.quantization.matmul_nbits_quantizer import (
-        DefaultWeightOnlyQuantConfig,
-        MatMulNBitsQuantizer,
-    )
 
-    logging.disable(logging.INFO)
     dynamic = torch.export.Dim.DYNAMIC
     example = (torch.randn(2, 7, bert.config.hidden_size), torch.ones(2, 7))
     with tempfile.TemporaryDirectory() as folder:
-        full = Path(folder) / "body.onnx"
+        traced = Path(folder) / "body.onnx"
         torch.onnx.export(
-            Body(bert, common).eval(), example, full, input_names=["words", "mask"],
+            in_int8(bert, common, ids), example, traced, input_names=["words", "mask"],
             output_names=["rows"], dynamo=True, opset_version=20, external_data=False,
             dynamic_shapes=({0: dynamic, 1: dynamic}, {0: dynamic, 1: dynamic}), verbose=False,
         )  # fmt: skip
-        model = onnx.load(full)
-    # accuracy_level 4: products in int8, activations scaled in blocks of each row.
-    config = DefaultWeightOnlyQuantConfig(
-        block_size=BLOCK, is_symmetric=True, accuracy_level=4, bits=8
-    )
-    quantiser = MatMulNBitsQuantizer(model, algo_config=config)
-    quantiser.process()
-    quantised = quantiser.model.model
-    for node in quantised.graph.node:  # traces carry paths of the machine that made them
+        model = onnx.load(traced)
+    for node in model.graph.node:  # traces carry paths of the machine that made them
         del node.metadata_props[:]
         node.doc_string = ""
-    del quantised.metadata_props[:], quantised.graph.metadata_props[:]
-    onnx.save(quantised, path)
+    del model.metadata_props[:], model.graph.metadata_props[:]
+    onnx.save(model, path)
+
+
+def in_int8(bert, common: torch.Tensor, ids: list[list[int]]) -> Body:
+    """Return the body with its maps in int8; they exist as ONNX operations alone."""
+    body = Body(copy.deepcopy(bert), common).eval()
+    words = bert.get_input_embeddings().weight.detach()
+    batches = student.batches([len(row) for row in ids], student.ENCODED)
+    padded = (student.padded([ids[i] for i in batch]) for batch in batches)
+    seen = quantise.watch(body, ((words[pieces], mask.float()) for pieces, mask in padded))
+    narrow = [layer.output.dense for layer in body.bert.encoder.layer]
+    for layer in body.bert.encoder.layer:
+        dense = layer.output.dense
+        quantise.brightest_first(layer.intermediate.dense, dense, seen[dense])
+    for name, linear in list(body.named_modules()):
+        if linear in seen:
+            made = quantise.Int8Linear(linear, seen[linear], behind_gelu=linear in narrow)
+            body.set_submodule(name, made)
+    return body
 
 
 def mean_of(sources: list[Path]):
@@ -122,18 +128,22 @@ def mean_of(sources: list[Path]):
     return tokenizer, body
 
 
-def less_in_common(sources: list[Path], tokenizer, body, prepared: Path) -> torch.Tensor:
+def sample(prepared: Path) -> list[str]:
+    """Return some training texts, the same ones each time."""
+    texts = pq.read_table(prepared / "rows.parquet", columns=["text"])["text"].to_pylist()
+    return random.Random(0).sample(texts, min(SAMPLE, len(texts)))
+
+
+def less_in_common(sources: list[Path], tokenizer, body, texts: list[str]) -> torch.Tensor:
     """Return the (d, d) matrix I − c cᵀ that leaves rows less of what all texts' rows share.
 
     Any two rows lie near each other by it, words above all, and it says nothing of either. c is
-    along the mean of the rows of training texts (Arora et al. 2017; Mu & Viswanath 2018). A
+    along the mean of the rows of these texts (Arora et al. 2017; Mu & Viswanath 2018). A
     folder that was exported keeps its matrix, so that the same weights give the same rows.
     """
     if len(sources) == 1 and (sources[0] / student.DENSE).exists():
         return load_file(sources[0] / student.DENSE)["linear.weight"]
-    texts = pq.read_table(prepared / "rows.parquet", columns=["text"])["text"].to_pylist()
-    sample = random.Random(0).sample(texts, min(SAMPLE, len(texts)))
-    mean = torch.from_numpy(student.encode(tokenizer, body, sample).mean(0))
+    mean = torch.from_numpy(student.encode(tokenizer, body, texts).mean(0))
     common = torch.nn.functional.normalize(mean, dim=0) * TAKEN**0.5
     return torch.eye(len(common)) - torch.outer(common, common)
 
@@ -144,13 +154,16 @@ def taken_away(dense: torch.Tensor) -> torch.Tensor:
     return (directions[:, -1] * squares[-1].sqrt()).float()
 
 
-def write(fresh: Path, tokenizer, body, dense: torch.Tensor, measured: dict, card: Path) -> None:
+def write(
+    fresh: Path, tokenizer, body, texts: list[str], dense: torch.Tensor, measured: dict, card: Path
+) -> None:
     """Fill a new folder with all that ships."""
     body.config.name_or_path = ""
     student.save(fresh, tokenizer, body, torch.float16, dense)
     weights = fresh / "model.safetensors"
     save_file(load_file(weights), weights, metadata={"format": "pt"})
-    write_body(body, taken_away(dense), fresh / "body.onnx")
+    ids = student.token_ids(tokenizer, texts[:WATCHED])
+    write_body(body, taken_away(dense), ids, fresh / "body.onnx")
     shipped = weights.read_bytes() + (fresh / student.DENSE).read_bytes()
     student.write_json(fresh / "softdict.json", {
         "sha256": hashlib.sha256(shipped).hexdigest(),
@@ -173,12 +186,13 @@ def export(sources: list[Path], prepared: Path, calibration: Path | None, out: P
     tokenizer, body = mean_of(sources)
     student.spare_words(tokenizer)
     body = body.half().float()  # all that ships is made of the fp16 values that ship
-    dense = less_in_common(sources, tokenizer, body, prepared)
+    texts = sample(prepared)
+    dense = less_in_common(sources, tokenizer, body, texts)
     fresh, replaced = (out.with_name(out.name + end) for end in (".new", ".old"))
     shutil.rmtree(fresh, ignore_errors=True)  # an export was killed before it was whole
     fresh.mkdir()
     try:
-        write(fresh, tokenizer, body, dense, measured, card)
+        write(fresh, tokenizer, body, texts, dense, measured, card)
         if out.exists():
             if replaced.exists():  # an export was killed before it had removed it
                 shutil.rmtree(replaced)

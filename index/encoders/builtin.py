@@ -1,9 +1,9 @@
 """The built-in encoder on ONNX Runtime: text → pieces → word rows → body → unit rows.
 
 ``model.safetensors`` owns the weights. Its vocabulary table is mapped into memory and only the
-rows that a text needs are read; the rest of the network is ``body.onnx``, whose matrices are int8
-in blocks of 64. Activations are quantised row by row, so a text's vector does not depend on the
-texts beside it in a batch (beyond 1e-3). torch is never imported.
+rows that a text needs are read; the rest of the network is ``body.onnx``, whose matrices are int8,
+one scale a column. What activations are rounded to is the same for all texts, so a text's vector
+does not depend on the texts beside it in a batch (beyond 2e-4). torch is never imported.
 """
 
 from __future__ import annotations
