@@ -197,9 +197,10 @@ def label_likelihood(codes: NDArray[np.int32], probes: NDArray[np.int64]) -> Lik
     starts = np.searchsorted(codes[order], wanted, side="left")
     ends = np.searchsorted(codes[order], wanted, side="right")
     base = (ends - starts) / np.count_nonzero(there)
+    counted = there.astype(np.float32)
 
     def likelihood(weights: Scores) -> float:
-        known = np.maximum(weights[:, there].sum(axis=1)[rows], 1e-12)
+        known = np.maximum((weights @ counted)[rows], 1e-12)
         agreed = [
             weights[row, order[start:end]].sum()
             for row, start, end in zip(rows, starts, ends, strict=True)
