@@ -5,7 +5,7 @@
 >>> prices["méxico"]
 7
 >>> round(prices.search("país").value, 2)
-8.52
+8.61
 """
 
 # ruff: noqa: E402 (NumPy reads the setting as it is imported)
