@@ -1186,6 +1186,26 @@ def alike_inputs(rng: np.random.Generator, count: int, width: int) -> np.ndarray
     return causes + 0.1 * rng.normal(size=(count, width))
 
 
+def test_what_maps_are_given_is_summed_up_over_batches_without_their_padding() -> None:
+    torch.manual_seed(0)
+    first, second = torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)
+    body = torch.nn.Sequential(first, second)
+    body.forward = lambda x, mask: second(first(x))  # type: ignore[method-assign]
+    masks = [[[1, 1, 0], [1, 0, 0]], [[1, 1, 1], [0, 1, 0]]]
+    batches = [(torch.randn(2, 3, 4), torch.tensor(mask)) for mask in masks]
+
+    seen = quantise.watch(body, batches)
+
+    x = np.concatenate([given[mask.numpy() == 1].numpy() for given, mask in batches])
+    wide = x @ first.weight.detach().numpy().T + first.bias.detach().numpy()
+    assert set(seen) == {first, second}
+    for linear, inputs in ((first, x), (second, wide)):
+        np.testing.assert_allclose(seen[linear].moments, inputs.T @ inputs, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(seen[linear].greatest, np.abs(inputs).max(0), rtol=1e-5)
+        near = np.abs(inputs[:, np.newaxis] - seen[linear].rows.numpy()).max(-1).min(0)
+        assert len(near) >= 2 and near.max() < 1e-5
+
+
 @given(st.integers(0, 2**32 - 1))
 def test_later_rows_make_up_for_the_rounding_of_earlier_ones(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -88,8 +88,9 @@ def watch(body: torch.nn.Module, inputs) -> dict[torch.nn.Linear, Seen]:
 
     def look(linear: torch.nn.Linear, given: tuple[torch.Tensor]) -> None:
         x = given[0][mask > 0]
-        some = x[torch.rand(len(x), generator=sampler) < 1 / SAMPLED]
-        new = Seen((x.T @ x).double(), x.abs().amax(0), some)
+        drawn = torch.rand(len(x), generator=sampler) < 1 / SAMPLED
+        rows = x[drawn] if drawn.any() else x[:1]  # a few texts will do to try every step
+        new = Seen((x.T @ x).double(), x.abs().amax(0), rows)
         if linear in seen:
             old = seen[linear]
             new.moments += old.moments
