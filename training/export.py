@@ -101,10 +101,9 @@ def in_int8(bert, common: torch.Tensor, ids: list[list[int]]) -> Body:
     batches = student.batches([len(row) for row in ids], student.ENCODED)
     padded = (student.padded([ids[i] for i in batch]) for batch in batches)
     seen = quantise.watch(body, ((words[pieces], mask.float()) for pieces, mask in padded))
-    narrow = [layer.output.dense for layer in body.bert.encoder.layer]
-    for layer in body.bert.encoder.layer:
-        dense = layer.output.dense
-        quantise.brightest_first(layer.intermediate.dense, dense, seen[dense])
+    narrow = {layer.output.dense: layer.intermediate.dense for layer in body.bert.encoder.layer}
+    for dense, wide in narrow.items():
+        quantise.brightest_first(wide, dense, seen[dense])
     for name, linear in list(body.named_modules()):
         if linear in seen:
             made = quantise.Int8Linear(linear, seen[linear], behind_gelu=linear in narrow)
