@@ -23,7 +23,7 @@ import torch
 from torch.onnx import ops
 
 GREATEST = 90  # of W₈: then two neighbours of one sign hardly ever sum to more than fits
-FITS = 2**15 // 256
+FITS = 2**15 // 256  # what these may sum to
 EASED = 0.85  # how much of a channel's factor is the inputs' doing, and not the weights'
 KEPT = 32  # channels behind GELU that stay in full
 SAMPLED = 30  # inputs, of which one goes into the choice of s and z
