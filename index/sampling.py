@@ -28,6 +28,10 @@ sum, (2) is itself a poor estimate, so its degrees of freedom go with it (Satter
 
     ν = (Σ u)² / Σ u²,   u = the terms of (2)                                           (3)
 
+Where that error is too large, more keys are drawn beside those that are there. A key that was to
+be drawn with probability π, and is now to be with π', is drawn again with (π' - π) / (1 - π), so
+it is among either with π'.
+
 The random number comes from the query, so the same question gets the same answer.
 """
 
@@ -59,6 +63,19 @@ FAR_BELOW = -3.0  # standard deviations, where the normal curve's asymptote is n
 
 
 @dataclass(frozen=True, eq=False)
+class Drawn:
+    """Keys drawn beside the head: some at the edge, some of cells."""
+
+    chances: Floats  # (e,) π of each key at the edge
+    draws: Floats  # (c,) wanted of each cell: π of each of its rows, times their number
+    edge: Numbers  # places at the edge of those that were drawn there
+    edge_scores: Rows
+    far: Numbers  # rows that were drawn of the cells
+    cells: Numbers  # their cells
+    far_scores: Rows  # -∞ of those that are near: they have their own draw, and count as nothing
+
+
+@dataclass(frozen=True, eq=False)
 class Sample:
     """m distinct keys that stand for all allowed keys of a block, as one query sees them."""
 
@@ -67,6 +84,7 @@ class Sample:
     counts: Floats  # (m,) how many keys each stands for: 1 / π
     mass_error: float  # standard error of Σ counts · exp((scores - the greatest score) / τ)
     freedom: float  # ν in equation (3): how well that error is known
+    drawn: Drawn  # those of them that are not the head
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,39 +178,73 @@ class Outlook:
         drawn = np.flatnonzero((self.near[taken:] == listed[:, np.newaxis]).any(axis=0))
         return self.near[: taken + max(likely, int(drawn.max(initial=-1)) + 1)]
 
-    def sample(self, shares: tuple[Floats, Floats]) -> Sample:
-        """Draw by ``shares`` beside the head; the same keys whenever the same is asked."""
-        rng = np.random.default_rng(
-            int.from_bytes(blake2b(self.query.tobytes(), digest_size=8).digest())
-        )
+    def sample(self, shares: tuple[Floats, Floats], before: Sample | None = None) -> Sample:
+        """Draw by ``shares`` beside the head; the same keys whenever the same is asked.
+
+        What a sample ``before`` has is kept, and only what it lacks of these shares is drawn.
+        """
         taken = len(self.head_scores)
-        chances, draws = shares
-        picked = np.flatnonzero(_systematic(chances, rng))
-        edge, counts = self.near[taken:][picked], 1 / chances[picked]
-        far, far_counts = self._from_cells(draws, rng)
-        known = np.zeros(len(self.sketch), bool)
-        known[self.near] = True
-        new = ~known[far]  # what is near has its own draw: among the far it counts as nothing
-        rest = np.concatenate([edge, far[new]])
-        rest_scores = self.keys.scores_at(rest, self.query[np.newaxis])[0]
-        scores = np.concatenate([self.head_scores, rest_scores])
+        drawn = self._drawn(shares, self._nothing if before is None else before.drawn)
+        rows = np.concatenate([self.near[:taken], self.near[taken:][drawn.edge], drawn.far])
+        scores = np.concatenate([self.head_scores, drawn.edge_scores, drawn.far_scores])
+        counts = 1 / drawn.chances[drawn.edge]
+        far_counts = self.sizes[drawn.cells] / drawn.draws[drawn.cells]
         peak = float(scores.max(initial=-1.0))
-        exps = np.exp((rest_scores.astype(np.float64) - peak) / self.temperature)
-        far_terms = np.zeros(len(far))
-        far_terms[new] = far_counts[new] * exps[len(edge) :]
+        exps = np.exp((scores[taken:].astype(np.float64) - peak) / self.temperature)
         terms = np.concatenate(
             [
-                _variance_terms(counts, counts * exps[: len(edge)]),
-                _variance_terms(far_counts, far_terms),
+                _variance_terms(counts, counts * exps[: len(counts)]),
+                _variance_terms(far_counts, far_counts * exps[len(counts) :]),
             ]
         )
         variance, squares = float(terms.sum()), float(terms @ terms)
+        kept = np.isfinite(scores)
         return Sample(
-            np.concatenate([self.near[:taken], rest]),
-            scores,
-            np.concatenate([np.ones(taken), counts, far_counts[new]]),
+            rows[kept],
+            scores[kept],
+            np.concatenate([np.ones(taken), counts, far_counts])[kept],
             variance**0.5,
             variance * variance / squares if squares > 0 else 1.0,
+            drawn,
+        )
+
+    @property
+    def _nothing(self) -> Drawn:
+        """What is drawn at first."""
+        no_chance, no_draw = np.zeros(len(self.edge)), np.zeros(len(self.sizes))
+        none, unscored = np.empty(0, np.int64), np.empty(0, np.float32)
+        return Drawn(no_chance, no_draw, none, unscored, none, none, unscored)
+
+    def _drawn(self, shares: tuple[Floats, Floats], before: Drawn) -> Drawn:
+        """Draw and score what was drawn ``before`` lacks of these shares; give both."""
+        chances = np.maximum(shares[0], before.chances)
+        draws = np.maximum(shares[1], before.draws)
+        sizes = np.maximum(self.sizes, 1)
+        seed = int.from_bytes(blake2b(self.query.tobytes(), digest_size=8).digest())
+        rng = np.random.default_rng(seed + len(before.edge) + len(before.far))
+        edge = _systematic(_lacking(before.chances, chances), rng) > 0
+        edge[before.edge] = False
+        picked = np.flatnonzero(edge)
+        lacking = self.sizes * _lacking(before.draws / sizes, draws / sizes)
+        far, cells = self._from_cells(lacking, rng)
+        known = np.zeros(len(self.sketch), bool)
+        known[before.far] = True
+        fresh = ~known[far]
+        far, cells = far[fresh], cells[fresh]
+        known[self.near] = True
+        new = ~known[far]
+        rest = np.concatenate([self.near[len(self.head_scores) :][picked], far[new]])
+        scores = self.keys.scores_at(rest, self.query[np.newaxis])[0]
+        far_scores = np.full(len(far), -np.inf, np.float32)
+        far_scores[new] = scores[len(picked) :]
+        return Drawn(
+            chances,
+            draws,
+            np.concatenate([before.edge, picked]),
+            np.concatenate([before.edge_scores, scores[: len(picked)]]),
+            np.concatenate([before.far, far]),
+            np.concatenate([before.cells, cells]),
+            np.concatenate([before.far_scores, far_scores]),
         )
 
     def unevenness(self, shares: tuple[Floats, Floats]) -> float:
@@ -226,8 +278,8 @@ class Outlook:
         """Give exp((score - bar) / τ) of the keys at the edge, or more evenly: codes are coarse."""
         return np.exp(np.minimum(self.edge / max(self.temperature, self.stray), MOST_HOPED))
 
-    def _from_cells(self, draws: Floats, rng: np.random.Generator) -> tuple[Numbers, Floats]:
-        """Draw rows of cells, by even steps from a random place on.
+    def _from_cells(self, draws: Floats, rng: np.random.Generator) -> tuple[Numbers, Numbers]:
+        """Draw rows of cells, by even steps from a random place on; give them and their cells.
 
         Rows stand at random there, but near ones may not: of keys that share a vector, those
         that were found by their codes are neighbours, and a run would meet all of them or none.
@@ -239,8 +291,7 @@ class Outlook:
         turn = np.arange(len(cells)) - np.repeat(np.cumsum(drawn) - drawn, drawn)  # in its cell
         inside = (offsets[cells] + turn * sizes[cells] // drawn[cells]) % sizes[cells]
         places = self.firsts[cells] + inside
-        counts = sizes[cells] / draws[cells]
-        return (places if self.left is None else self.left.rows[places]), counts
+        return (places if self.left is None else self.left.rows[places]), cells
 
     def _far_squares(self, draws: Floats) -> float:
         """Σ n_c² E[exp(2 (s - bar) / τ)] / draws_c over the cells that are drawn from."""
@@ -302,6 +353,11 @@ def _systematic(expected: Floats, rng: np.random.Generator) -> Numbers:
     """Draw each place as often as expected, but for a fraction, by even steps; say how often."""
     steps = np.ceil(np.cumsum(expected) - rng.random()).astype(np.int64)  # up to each place
     return np.diff(steps, prepend=0)
+
+
+def _lacking(before: Floats, wanted: Floats) -> Floats:
+    """Give the probability to draw again with, for one of ``before`` to become the ``wanted``."""
+    return (wanted - before) / np.maximum(1 - before, 1e-12)
 
 
 def _variance_terms(counts: Floats, terms: Floats) -> Floats:

@@ -271,8 +271,9 @@ def _attend_some(
         return None
     drawn = _foreseen(outlook, tolerance)
     fresh = _attend_fresh(snapshot, part, query, tau, k)
+    sample: Sample | None = None
     while RANDOM_ACCESS * (TAKEN + drawn) < part.of_block:
-        sample = outlook.sample(outlook.shares(drawn))
+        sample = outlook.sample(outlook.shares(drawn), sample)
         attention = _joined(part, outlook, sample, fresh, tau, k)
         short = max(attention.error, NORMAL * attention.unevenness()) / tolerance
         if short <= 1:
@@ -284,7 +285,7 @@ def _attend_some(
         outlook, seen = _outlook(snapshot, part, query, tau, TAKEN), None  # it showed too little
         if outlook is None:
             return None
-        drawn = _foreseen(outlook, tolerance)
+        drawn, sample = _foreseen(outlook, tolerance), None
     return None
 
 
@@ -326,18 +327,25 @@ def _with_list(
         outlook = _outlook(snapshot, part, query, tau, taken)
         last = last if outlook is None else max(last, float(np.sort(outlook.head_scores)[-k]))
     if outlook is None:
-        more = np.setdiff1d(np.flatnonzero(part.allowed), attention.rows)
+        more = np.flatnonzero(_unscored(part, attention.rows))
         scores = snapshot.scores(asked)[0, more]
     else:
         rivals = outlook.rivals(last, attention.state.top_rows[0])
         if outlook is attention.outlook and len(rivals) == len(outlook.head_scores):
             return attention
-        more = np.setdiff1d(rivals, attention.rows)
+        more = rivals[_unscored(part, attention.rows)[rivals]]
         scores = snapshot.scores_at(asked, more)[0]
-    best = attend(np.concatenate([attention.scores, scores])[np.newaxis], temperature=tau, k=k)
-    top_rows = _moved_rows(best.top_rows, np.concatenate([attention.rows, more]))
-    state = replace(attention.state, top_logits=best.top_logits, top_rows=top_rows)
+    others = attend(scores[np.newaxis], temperature=tau, k=k)
+    best = merge(attention.state, replace(others, top_rows=_moved_rows(others.top_rows, more)))
+    state = replace(attention.state, top_logits=best.top_logits, top_rows=best.top_rows)
     return replace(attention, state=state)
+
+
+def _unscored(part: _Part, rows: NDArray[np.int64]) -> Mask:
+    """Give the (n,) mask of allowed rows that are not among these."""
+    mask = part.allowed.copy()
+    mask[rows] = False
+    return mask
 
 
 def _attend_fresh(

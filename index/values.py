@@ -30,6 +30,7 @@ LEVEL = 0.9  # share of the weight inside a number's interval
 PIECE = 2**13  # components worked on at a time
 SLACK = 1 - 1e-9  # 0.2 + 0.4 + 0.3 of 1 must reach 0.9 in binary too
 RUN = 2**10  # numbers in a run of equal or neighbouring ones
+RUNS = 2**8  # that fewer numbers, which nobody sorted yet, are parted into
 SPARE = 2**20  # characters of labels that no entry has any more, and may stay
 
 
@@ -236,21 +237,29 @@ def weighted_quantiles(
     The inverse of the weighted distribution function, without interpolation, so that
     every quantile is a value some key really has.
     """
-    if order is None:
-        by_value = values.argsort()
-        reached = weights[by_value].cumsum()
-        places = reached.searchsorted(np.asarray(probabilities) * reached[-1] * SLACK)
-        return [float(value) for value in values[by_value[places]]]
-    # Run by run first, and row by row only where a quantile lies: no sum in random access.
-    reached = np.bincount(order.runs, weights=weights).cumsum()
+    # Run by run first, and row by row only where a quantile lies: nothing is sorted, or summed in
+    # random access, that need not be.
+    runs: NDArray[np.integer] = _runs_of(values) if order is None else order.runs
+    reached = np.bincount(runs, weights=weights).cumsum()
     wanted = np.asarray(probabilities) * reached[-1] * SLACK
     quantiles = []
     for goal, run in zip(wanted, reached.searchsorted(wanted), strict=True):
-        rows = order.rows[run * RUN : (run + 1) * RUN]
+        if order is None:
+            within = np.flatnonzero(runs == run)
+            rows: NDArray[np.integer] = within[values[within].argsort()]
+        else:
+            rows = order.rows[run * RUN : (run + 1) * RUN]
         before = reached[run - 1] if run else 0.0
         place = weights[rows].cumsum().searchsorted(goal - before)
         quantiles.append(float(values[rows[min(place, len(rows) - 1)]]))
     return quantiles
+
+
+def _runs_of(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Part numbers into runs, each above the one before, by even steps from least to greatest."""
+    least = values.min()
+    width = float(values.max() - least) or 1.0
+    return np.asarray((values - least) / width * RUNS, np.int64)
 
 
 def blend_vectors(values: NDArray[np.float64], weights: NDArray[np.floating]) -> VectorBlend | None:

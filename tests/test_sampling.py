@@ -209,6 +209,49 @@ def test_the_same_question_draws_the_same_keys(sketched, queries):
     assert (first.rows == again.rows).all() and first.mass_error == again.mass_error
 
 
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("tau", [0.05, 0.1, 0.3])
+def test_a_sample_that_is_added_to_stands_for_all_as_one_drawn_at_once(
+    sketched, queries, tau, masked
+):
+    rows, sketch = sketched
+    allowed = np.random.default_rng(2).random(N) < (0.7 if masked else 1.1)
+    samples, sizes = [], []
+    for query in queries:
+        outlook = Outlook.of(
+            sketch, VectorBlock(rows), query, temperature=tau, taken=TAKEN, coded=CODED,
+            left=Left.of(sketch, allowed) if masked else None,
+        )  # fmt: skip
+        first = outlook.sample(outlook.shares(DRAWN // 4))
+        once = outlook.sample(outlook.shares(DRAWN))
+        some = outlook.sample(outlook.shares(DRAWN // 2), first)
+        samples.append(outlook.sample(outlook.shares(DRAWN), some))
+        sizes.append(len(samples[-1].rows) / len(once.rows))
+        scored = dict(zip(samples[-1].rows.tolist(), samples[-1].scores.tolist(), strict=True))
+
+        assert len(scored) == len(samples[-1].rows)
+        assert first.rows.size < some.rows.size < samples[-1].rows.size
+        assert set(first.rows.tolist()) <= set(some.rows.tolist()) <= scored.keys()
+        expected = rows[list(scored)].astype(float) @ query.astype(float)
+        np.testing.assert_allclose(list(scored.values()), expected, atol=1e-5)
+
+    is_right_on_average(samples, rows[allowed], queries, tau)
+    assert np.mean(sizes) == pytest.approx(1, abs=0.01)
+
+
+def test_a_sample_that_lacks_nothing_is_left_as_it_is(sketched, queries):
+    rows, sketch = sketched
+    outlook = Outlook.of(
+        sketch, VectorBlock(rows), queries[0], temperature=0.1, taken=TAKEN, coded=CODED
+    )
+    enough = outlook.sample(outlook.shares(DRAWN))
+    again = outlook.sample(outlook.shares(DRAWN // 2), enough)
+
+    np.testing.assert_array_equal(again.rows, enough.rows)
+    np.testing.assert_array_equal(again.counts, enough.counts)
+    assert again.mass_error == enough.mass_error
+
+
 @pytest.mark.parametrize("share", [0.9, 0.4])
 def test_only_allowed_keys_are_drawn_and_they_stand_for_the_allowed(sketched, queries, share):
     rows, sketch = sketched

@@ -208,6 +208,27 @@ def test_quantiles_need_no_interpolation():
     assert weighted_quantiles(values, weights, (0.25, 0.26, 0.75, 1.0)) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.random.default_rng(6).lognormal(0, 6, 5_000),  # nearly all in one run
+        np.array([1e150, -1e150, 5e-324, 0.0, -1e-300]),
+        np.array([5e-324, 0.0, 1e-323]),
+        np.full(300, 7.25),
+    ],
+    ids=["far apart", "greatest and least", "next to nothing", "all alike"],
+)
+def test_quantiles_are_right_however_unevenly_the_values_lie(values):
+    weights = np.random.default_rng(7).exponential(size=len(values))
+    levels = (0.001, 0.05, 0.5, 0.95, 1.0)
+
+    found = weighted_quantiles(values, weights, levels)
+
+    known = dict(enumerate(values.tolist()))
+    shares = dict(enumerate((weights / weights.sum()).tolist()))
+    assert found == [oracle.quantile(shares, known, level) for level in levels]
+
+
 def test_many_keys_agree_with_plain_loops():
     rng = np.random.default_rng(5)
     n = 10_001  # several pieces and runs, the last ones cut short
