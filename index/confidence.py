@@ -14,19 +14,22 @@ from collections.abc import Mapping
 def confidence(best: float, keys: int, calibration: Mapping[str, float] | None) -> float | None:
     """Give P(an answer is held) from the best score of so many allowed keys.
 
-    None where the encoder has no calibration; 0 where no key is allowed. Beyond ``most_keys`` of
-    the calibration, the greatest number it was fitted on, it is that of so many.
+    None where the encoder has no calibration; 0 where no key is allowed. From ``many_keys`` on the
+    line may have another slope. Beyond ``most_keys``, the greatest number it was fitted on, it is
+    that of so many: followed on for ever, it would come to say of a question that is a key itself
+    that it is more likely absent.
     """
     if keys == 0:
         return 0.0
     if not calibration:
         return None
-    # Out there nothing was fitted, and neither way is right. Followed on, the line comes to say of
-    # a question that is a key itself that it is more likely absent (.45 among a million), which is
-    # false for sure. Held still, it says too much: over words of WordNet, half of them with an
-    # answer, .52 on average among 16,384 keys and .68 among 99,000, where the line said .38 and
-    # .33. The errors are alike (Brier .230 and .240, .287 and .278), so what is sure decides.
     fitted = min(keys, calibration.get("most_keys", keys))
-    features = {"intercept": 1.0, "top": best, "log_keys": math.log(fitted)}
+    few = min(fitted, calibration.get("many_keys", fitted))
+    features = {
+        "intercept": 1.0,
+        "top": best,
+        "log_keys": math.log(few),
+        "log_many_keys": math.log(fitted / few),
+    }
     logit = sum(calibration.get(name, 0.0) * value for name, value in features.items())
     return 0.5 * (1.0 + math.tanh(0.5 * logit))  # 1 / (1 + exp(-logit)), without overflow

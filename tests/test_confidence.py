@@ -28,6 +28,16 @@ def test_beyond_the_keys_it_was_fitted_on_it_is_that_of_the_greatest_number(keys
     assert confidence(0.7, 4095, fitted) == confidence(0.7, 4095, CALIBRATION)
 
 
+@pytest.mark.parametrize(("keys", "beyond"), [(4096, 0.0), (16_384, 4.0), (65_536, 16.0)])
+def test_from_many_keys_on_the_line_has_another_slope(keys, beyond):
+    fitted = {**CALIBRATION, "log_many_keys": -0.2, "many_keys": 4096, "most_keys": 65_536}
+    logit = -6.0 + 12.0 * 0.7 - 0.5 * math.log(4096) - (0.2 * math.log(beyond) if beyond else 0)
+
+    assert confidence(0.7, keys, fitted) == pytest.approx(1 / (1 + math.exp(-logit)), rel=1e-6)
+    assert confidence(0.7, 4095, fitted) == confidence(0.7, 4095, CALIBRATION)
+    assert confidence(0.7, 10**6, fitted) == confidence(0.7, 65_536, fitted)
+
+
 def test_a_question_that_is_a_key_is_held_more_likely_than_not_among_any_number():
     shipped = open_encoder("builtin").calibration
 

@@ -7,6 +7,7 @@ import csv
 import gzip
 import hashlib
 import json
+import math
 import os
 import random
 import resource
@@ -30,9 +31,11 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel
 
+from index.confidence import confidence
 from training import (
     calibrate,
     corpus,
+    crowds,
     evaluate,
     export,
     in_words,
@@ -156,7 +159,8 @@ def test_the_tokenizer_that_ships_reads_as_training_does() -> None:
 def test_the_confidence_that_ships_says_how_many_keys_it_was_fitted_on() -> None:
     card = json.loads(SHIPPED.with_name("softdict.json").read_text(encoding="utf-8"))
 
-    assert card["confidence"]["most_keys"] == calibrate.MOST_KEYS
+    assert card["confidence"]["many_keys"] == crowds.MANY_KEYS
+    assert card["confidence"]["most_keys"] == crowds.MOST_KEYS
 
 
 def test_a_symbol_that_is_no_piece_loses_no_word_in_any_vocabulary() -> None:
@@ -627,10 +631,12 @@ def test_a_part_of_few_held_out_rows_is_left_out_of_the_calibration(
     write_encoder(tmp_path / "encoder")
     write_dev(tmp_path / "prepared", sentences=sentences)
     write_questions(tmp_path / "eval", 3100)
+    write_corpus(tmp_path / "corpus", ("es",))
 
     calibrate.calibrate(
-        str(tmp_path / "encoder"), tmp_path / "prepared", tmp_path / "eval", tmp_path / "c.json", 0
-    )
+        str(tmp_path / "encoder"), tmp_path / "prepared", tmp_path / "corpus", tmp_path / "eval",
+        tmp_path / "c.json", 0,
+    )  # fmt: skip
 
     report = json.loads((tmp_path / "c-report.json").read_text())
     assert set(report["confidence"]["sources"]) == {
@@ -639,9 +645,86 @@ def test_a_part_of_few_held_out_rows_is_left_out_of_the_calibration(
     }  # fmt: skip
     each = report["temperature_by_source"]
     fitted = json.loads((tmp_path / "c.json").read_text())
+    assert fitted["confidence"]["most_keys"] == crowds.MANY_KEYS  # the corpus holds fewer texts
     assert fitted["temperature_by_language"] == pytest.approx({
         "en": each["category en"], "nl": (each["category nl"] * each["words nl→en"]) ** 0.5,
     }, abs=0.001)  # fmt: skip
+
+
+def test_a_crowd_scores_what_answers_apart_from_so_many_that_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(crowds, "SIZES", (20, 60, 99, 200))
+    rng = np.random.default_rng(0)
+    pool = [f"key {i}" for i in range(100)]
+    rows = {text: rng.standard_normal(8) for text in [*pool, "apart", *"abcde"]}
+    answers = [{"key 3"}, {"key 70", "apart"}, {"apart"}, {"key 1", "key 2"}, {"key 99"}]
+
+    made = crowds.crowd(
+        "some", lambda texts: np.stack([rows[text] for text in texts]), [*"abcde"], answers, pool
+    )
+
+    for number, asked in enumerate("abcde"):
+        score = {text: float(rows[asked] @ rows[text]) for text in rows}
+        assert made.right[number] == pytest.approx(max(score[text] for text in answers[number]))
+        for at, size in enumerate((20, 60, 99)):
+            wrong = max(score[text] for text in pool[:size] if text not in answers[number])
+            assert made.wrong[number, at] == pytest.approx(wrong)
+    best, held = made.examples(0, False)  # of "b" and "d"
+    both = [max(made.right[i], made.wrong[i, 0]) for i in (1, 3)]
+    assert best.tolist() == [*both, made.wrong[1, 0], made.wrong[3, 0]]
+    assert held.tolist() == [True, True, False, False]
+
+
+def test_among_many_keys_the_confidence_goes_on_at_the_likeliest_slope() -> None:
+    rng = np.random.default_rng(1)
+    few = {"intercept": -4.0, "top": 12.0, "log_keys": -0.6}
+    right, wrong = rng.uniform(0.4, 1.0, 80), np.sort(rng.uniform(0.3, 0.9, (80, 3)), axis=1)
+    found = [crowds.Crowd("some", right, wrong)]  # of 65,536 keys at most
+
+    fitted = crowds.fitted(few, found)
+
+    def loss(slope: float) -> float:
+        total = 0.0
+        for number in range(0, 80, 2):
+            for size, best in ((16_384, wrong[number, 1]), (65_536, wrong[number, 2])):
+                for score, held in ((max(right[number], best), True), (best, False)):
+                    said = confidence(score, size, {**fitted, "log_many_keys": slope})
+                    total -= math.log(said if held else 1 - said)
+        return total
+
+    slope = fitted["log_many_keys"]
+    assert loss(slope) < min(loss(slope - 0.01), loss(slope + 0.01))
+    assert (fitted["many_keys"], fitted["most_keys"]) == (4096, 65_536)
+    figures = crowds.judged(fitted, found, calibrate.calibration_error)
+    said = [confidence(max(right[i], wrong[i, 2]), 65_536, fitted) for i in range(1, 80, 2)]
+    said += [confidence(wrong[i, 2], 65_536, fitted) for i in range(1, 80, 2)]
+    assert figures["some"]["65536"]["said"] == pytest.approx(np.mean(said), abs=0.001)
+    assert set(figures["all"]) == {"4096", "16384", "65536"}
+
+
+def test_crowds_are_of_words_sentences_questions_and_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crowds, "MANY_KEYS", 2)
+    monkeypatch.setattr(crowds, "SIZES", (2, 4))
+    write_corpus(tmp_path / "corpus", ("es",))
+    write_lines(tmp_path / "corpus/places.tsv.gz", [f"Plaza {i}\tES\t1\t2" for i in range(9)])
+    write_dev(tmp_path / "prepared", sentences=3)
+    write_questions(tmp_path / "eval", 30)
+    texts: set[str] = set()
+
+    def encode(asked: list[str]) -> np.ndarray:
+        texts.update(asked)
+        return np.eye(1, 4, k=1).repeat(len(asked), axis=0)
+
+    found = crowds.crowds(
+        encode, tmp_path / "prepared", tmp_path / "corpus", tmp_path / "eval", seed=0
+    )
+
+    assert [one.name for one in found] == ["words", "sentences", "questions", "places"]
+    assert [len(one.right) for one in found] == [16, 3, 30, 9]
+    assert {"duck", "cup saw duck hen 7", "how are you 4", "Plaza 4"} <= texts
 
 
 def test_the_languages_of_the_tables_are_those_that_are_held_out(tmp_path: Path) -> None:

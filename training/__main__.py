@@ -48,7 +48,7 @@ def main() -> None:
          "--body-rate", "0.5", "--human-from", "0"],
         ["export", *students, "--prepared", prepared, "--out", shipping],
         ["calibrate", "--encoder", f"fast:{shipping}", "--prepared", prepared,
-         "--eval", a.eval, "--out", calibration],
+         "--corpus", a.corpus, "--eval", a.eval, "--out", calibration],
         ["export", *students, "--prepared", prepared, "--calibration", calibration,
          "--out", a.out],
         ["evaluate", "teacher", f"fast:{a.out}", "--prepared", prepared, "--eval", a.eval,

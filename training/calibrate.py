@@ -13,7 +13,8 @@ Confidence. P(the dictionary holds an answer) from the scores of all n allowed k
 
 fitted by logistic regression to queries over 1–4,096 keys that hold an answer half of the time,
 on one half of the words, categories, intents and sentences, and checked on the other half. The
-lift of the best score over their mean was tried beside the two and adds nothing.
+lift of the best score over their mean was tried beside the two and adds nothing. For more keys,
+see ``crowds``.
 """
 
 import itertools
@@ -26,12 +27,11 @@ from pathlib import Path
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from training import arguments, evaluate, in_words, student
+from training import arguments, crowds, evaluate, in_words, student
 
 GRID = np.geomspace(0.02, 0.4, 61)
 TRIALS = 3000  # a source and a half
 LEAST = 4  # right answers that differ, of a source: each half wants some, and wrong ones besides
-MOST_KEYS = 4096
 # CLINC150 intents that Banking77 also knows: not evidence of an absent answer.
 SHARED = ("bal", "bill", "pay", "transaction", "card", "credit", "account", "transfer", "pin",
           "fraud", "bank", "apr", "interest", "exchange", "check", "spend", "routing", "rewards",
@@ -147,14 +147,14 @@ def features(scores: np.ndarray) -> dict[str, float]:
 
 
 def examples(source: Source, fit: bool, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw dictionaries of 1 to MOST_KEYS keys, half of them with an answer."""
+    """Draw dictionaries of 1 to ``crowds.MANY_KEYS`` keys, half of them with an answer."""
     rng = np.random.default_rng(seed)
     queries = np.flatnonzero(source.fit == fit)
     rows, answers = [], []
     for _ in range(TRIALS):
         q = rng.choice(queries)
         answered = bool(rng.random() < 0.5) and source.query_group[q] in source.key_group
-        most = min(MOST_KEYS, source.scores.shape[1])
+        most = min(crowds.MANY_KEYS, source.scores.shape[1])
         n = round(math.exp(rng.uniform(0, math.log(most))))
         places, _ = draw(source, q, n, answered, rng)
         found = features(source.scores[q, places])
@@ -213,10 +213,16 @@ def cosines(found: list[Source]) -> dict[str, list[float]]:
     return out
 
 
-def calibrate(name: str, prepared: Path, folder: Path, out: Path, seed: int) -> None:
-    found = sources(evaluate.open_encoder(name), prepared, folder, seed)
+def calibrate(name: str, prepared: Path, texts: Path, folder: Path, out: Path, seed: int) -> None:
+    encode = evaluate.open_encoder(name)
+    found = sources(encode, prepared, folder, seed)
     best, each = temperature(found, seed)
-    coefficients, report = fit_confidence(found, seed)
+    few, report = fit_confidence(found, seed)
+    many = crowds.crowds(encode, prepared, texts, folder, seed)
+    coefficients = crowds.fitted(few, many)
+    report["many keys"] = crowds.judged(coefficients, many, calibration_error)
+    still = {**few, "most_keys": crowds.MANY_KEYS}
+    report["many keys, as of few"] = crowds.judged(still, many, calibration_error)
     logs: dict[str, list[float]] = {}
     for source, t in each.items():
         kind, language, *_ = source.replace("→", " ").split()
@@ -228,10 +234,7 @@ def calibrate(name: str, prepared: Path, folder: Path, out: Path, seed: int) -> 
     }
     student.write_json(out, {
         "temperature": round(best, 2), "temperature_by_language": languages,
-        "confidence": {
-            **{name: round(value, 4) for name, value in coefficients.items()},
-            "most_keys": MOST_KEYS,
-        },
+        "confidence": {name: round(value, 4) for name, value in coefficients.items()},
     })  # fmt: skip
     student.write_json(out.with_name(out.stem + "-report.json"), {
         "temperature": best, "temperature_by_source": each, "cosines": cosines(found),
@@ -241,10 +244,10 @@ def calibrate(name: str, prepared: Path, folder: Path, out: Path, seed: int) -> 
 
 
 if __name__ == "__main__":
-    parser = arguments(__doc__, prepared="work/encoder/prepared", eval="../shared/eval",
-                       out="work/encoder/calibration.json")  # fmt: skip
+    parser = arguments(__doc__, prepared="work/encoder/prepared", corpus="../shared/corpus",
+                       eval="../shared/eval", out="work/encoder/calibration.json")  # fmt: skip
     parser.add_argument("--encoder", default="fast:work/encoder/shipping", help="as of evaluate")
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
     args = parser.parse_args()
     with in_words():
-        calibrate(args.encoder, args.prepared, args.eval, args.out, args.seed)
+        calibrate(args.encoder, args.prepared, args.corpus, args.eval, args.out, args.seed)

@@ -35,7 +35,7 @@ class Card:
     dimension: int
     max_tokens: int
     temperature: float  # τ, in units of cosine
-    calibration: Mapping[str, float] | None  # coefficients of the confidence, and most_keys
+    calibration: Mapping[str, float] | None  # of the confidence, see Encoder
 
 
 def read_card(folder: Path) -> Card:

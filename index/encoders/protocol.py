@@ -29,8 +29,8 @@ class Encoder(Protocol):
     ``identity`` changes whenever the rows would: vectors of two identities are never
     compared. ``default_temperature`` is τ in units of cosine for a dataset whose own
     values say too little. ``calibration`` holds the coefficients of ``index.confidence``
-    for its scores, and under ``most_keys`` the greatest number of keys they were fitted on; or
-    None.
+    for its scores, under ``many_keys`` how many keys they are of before the line has another
+    slope, and under ``most_keys`` the greatest number they were fitted on; or None.
     """
 
     @property
