@@ -32,7 +32,7 @@ CACHED = 2**18  # scores attended to at a time (1 MB): they stay in the cache fr
 
 TOLERANCE = 0.03  # wanted total variation error, where a dataset has no other
 NORMAL = 1.96  # standard errors within which a normal error stays in 95 %, as a blend's does
-WIDER = 1.1  # than Student's: the error of a mass is skewed, for now and then a key is missed
+WIDER = 1.15  # than Student's: the error of a mass is skewed, for now and then a key is missed
 ROUNDING = 5e-8  # of a float32 cosine, five standard errors: by 1 / τ of it a weight may be off
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 FINEST = 0.01  # τ: below, a key may weigh a lot whose code does not show it, and none is drawn
