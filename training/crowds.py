@@ -13,7 +13,6 @@ which is fitted on one half of the queries and checked on the other.
 import json
 import math
 import random
-import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from index.confidence import confidence
-from training import corpus, evaluate
+from training import corpus, evaluate, lessons
 
 MANY_KEYS, MOST_KEYS = 4096, 100_000
 SIZES = (MANY_KEYS, 16_384, 65_536, MOST_KEYS)
@@ -112,7 +111,7 @@ def crowds(
     places = defaultdict(set)
     for line in corpus.lines(folder / "places.tsv.gz"):
         name = line.partition("\t")[0]
-        places[_plain(name)].add(name)
+        places[lessons.strip_accents(name.lower())].add(name)
     misspelt = [
         (_slipped(name, rng), name)
         for name in rng.sample(sorted(places), min(QUERIES, len(places)))
@@ -124,11 +123,6 @@ def crowds(
         shuffled(n for names in places.values() for n in names),
     )
     return found
-
-
-def _plain(text: str) -> str:
-    parts = unicodedata.normalize("NFD", text.lower())
-    return "".join(mark for mark in parts if not unicodedata.combining(mark))
 
 
 def _slipped(text: str, rng: random.Random) -> str:
