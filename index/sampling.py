@@ -23,10 +23,7 @@ keys are drawn in their proportions. The variance of (1) is estimated from the d
 
     var Z ≈ Σ_D (1 - π) (exp(ℓ)/π - B)²,   B = Σ_D (1 - π) exp(ℓ)/π / Σ_D (1 - π)        (2)
 
-taken for the keys near the bar and for the rest apart. Where few of the drawn keys carry the
-sum, (2) is itself a poor estimate, so its degrees of freedom go with it (Satterthwaite 1946):
-
-    ν = (Σ u)² / Σ u²,   u = the terms of (2)                                           (3)
+taken for the keys near the bar and for the rest apart.
 
 Where that error is too large, more keys are drawn beside those that are there. A key that was to
 be drawn with probability π, and is now to be with π', is drawn again with (π' - π) / (1 - π), so
@@ -83,7 +80,6 @@ class Sample:
     scores: Rows  # (m,) cosines, computed from the keys themselves
     counts: Floats  # (m,) how many keys each stands for: 1 / π
     mass_error: float  # standard error of Σ counts · exp((scores - the greatest score) / τ)
-    freedom: float  # ν in equation (3): how well that error is known
     drawn: Drawn  # those of them that are not the head
 
 
@@ -197,14 +193,12 @@ class Outlook:
                 _variance_terms(far_counts, far_counts * exps[len(counts) :]),
             ]
         )
-        variance, squares = float(terms.sum()), float(terms @ terms)
         kept = np.isfinite(scores)
         return Sample(
             rows[kept],
             scores[kept],
             np.concatenate([np.ones(taken), counts, far_counts])[kept],
-            variance**0.5,
-            variance * variance / squares if squares > 0 else 1.0,
+            math.sqrt(float(terms.sum())),
             drawn,
         )
 

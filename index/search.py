@@ -32,7 +32,7 @@ CACHED = 2**18  # scores attended to at a time (1 MB): they stay in the cache fr
 
 TOLERANCE = 0.03  # wanted total variation error, where a dataset has no other
 NORMAL = 1.96  # standard errors within which a normal error stays in 95 %, as a blend's does
-WIDER = 1.15  # than Student's: the error of a mass is skewed, for now and then a key is missed
+WIDER = 1.2  # than a normal error is that of a mass: now and then a key that weighs is missed
 ROUNDING = 5e-8  # of a float32 cosine, five standard errors: by 1 / τ of it a weight may be off
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 FINEST = 0.01  # τ: below, a key may weigh a lot whose code does not show it, and none is drawn
@@ -377,19 +377,10 @@ def _joined(
         rows = np.concatenate([rows, fresh.rows])
         counts = np.concatenate([counts, np.ones(len(fresh.scores))])
     off = sample.mass_error * math.exp(own_peak - float(state.peak[0])) / float(state.mass[0])
-    doubt = WIDER * _student(sample.freedom) * off + part.rounding / tau
+    doubt = WIDER * NORMAL * off + part.rounding / tau
     return Attention(
         tau, part.keys, scores, state, rows=rows, counts=counts, doubt=doubt, outlook=outlook
     )
-
-
-def _student(freedom: float) -> float:
-    """Standard errors within which Student's t stays in 95 %: 4 % too few with 6 degrees.
-
-    The first term of Abramowitz & Stegun, 26.7.5. With one degree it is 4.3, where t is 12.7;
-    ``WIDER`` was fitted with it.
-    """
-    return NORMAL * (1 + (NORMAL**2 + 1) / (4 * freedom))
 
 
 def _moved_rows(places: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
