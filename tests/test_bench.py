@@ -82,6 +82,6 @@ def test_a_sample_of_real_keys(corpus: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
     rows = table(run("scale", *given), "τ")
 
-    assert [row[0] for row in rows] == ["0.02", "0.03", "0.05", "0.1"]
+    assert [row[0] for row in rows] == ["0.01", "0.02", "0.03", "0.05", "0.1"]
     for row in rows:
         assert float(row[2]) < 1e-5 and row[-1] == "100.0%"  # so few keys are scanned
