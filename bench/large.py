@@ -40,6 +40,7 @@ from urllib.parse import quote
 import numpy as np
 
 from bench._common import disk_bytes, seconds, status_bytes
+from bench._large import scores_of
 from bench.real_keys import COLUMNS, RealKeys, first, real_keys
 from bench.service import Client, started
 from index import Catalog, SoftDict, encoders, open_encoder, rebuilding
@@ -275,19 +276,14 @@ class Oracle:
             self.there[self.row[entry.key]] = True
             self.length[self.row[entry.key]] = entry.values["length"]
 
-    def scores(self, queries: np.ndarray) -> np.ndarray:
-        parts = [
-            queries.astype(np.float64) @ rows[start : start + 2**15].astype(np.float64).T
-            for rows in self.vectors
-            for start in range(0, len(rows), 2**15)
-        ]
-        return np.concatenate(parts, axis=1)
-
     def weights(self, queries: np.ndarray, temperature: float) -> Iterator[np.ndarray]:
         """Give the (n,) weights of each query."""
         for start in range(0, len(queries), AT_ONCE):
-            for scores in self.scores(queries[start : start + AT_ONCE]):
-                weights = np.exp((scores - scores[self.there].max()) / temperature) * self.there
+            some = queries[start : start + AT_ONCE]
+            parts = [scores_of(rows, some) for rows in self.vectors]
+            for scores in np.concatenate(parts, axis=1):
+                allowed = np.where(self.there, scores, -np.inf)
+                weights = np.exp((allowed - allowed.max()) / temperature)
                 yield weights / weights.sum()
 
 

@@ -187,18 +187,14 @@ class Outlook:
         far_counts = self.sizes[drawn.cells] / drawn.draws[drawn.cells]
         peak = float(scores.max(initial=-1.0))
         exps = np.exp((scores[taken:].astype(np.float64) - peak) / self.temperature)
-        terms = np.concatenate(
-            [
-                _variance_terms(counts, counts * exps[: len(counts)]),
-                _variance_terms(far_counts, far_counts * exps[len(counts) :]),
-            ]
-        )
+        edge_terms = _variance_terms(counts, counts * exps[: len(counts)])
+        far_terms = _variance_terms(far_counts, far_counts * exps[len(counts) :])
         kept = np.isfinite(scores)
         return Sample(
             rows[kept],
             scores[kept],
             np.concatenate([np.ones(taken), counts, far_counts])[kept],
-            math.sqrt(float(terms.sum())),
+            math.sqrt(float(edge_terms.sum() + far_terms.sum())),
             drawn,
         )
 
