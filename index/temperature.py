@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from index.errors import Fault, InvalidRequest
 from index.wording import whole
 
 Scores = NDArray[np.float32]
+Terms = NDArray[np.floating[Any]]
 
 SMALLEST, GREATEST = 1e-3, 1e3
 # From a sharper choice than any embedding justifies to one that is flat for cosines.
@@ -33,6 +34,7 @@ GRID = np.geomspace(0.01, 1.0, 17)
 FLAT = 100.0  # at which all cosines weigh alike
 FIT_AT_LEAST = 50  # keys with a value: fewer say too little about τ
 FIT_GAIN = 2.0  # nats by which attention must beat taking every key alike
+CACHED = 2**18  # scores attended to at a time (1 MB): they stay in the cache for every τ
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,12 @@ def effective_keys_temperature(scores: Scores, wanted: float) -> float:
     return math.exp((low + high) / 2)
 
 
-# Log likelihood of the probed keys' values under (q, n) weights of the other keys.
-Likelihood = Callable[[Scores], float]
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """Log likelihood of the probed keys' values, by the weights of the other keys, in two steps."""
+
+    of_some: Callable[[slice], Callable[[Scores], Terms]]  # (m, n) weights of some probes → terms
+    of_all: Callable[[Terms], float]  # terms of all probes, in order → the logarithm
 
 
 def fit_temperature(
@@ -145,21 +151,32 @@ def fit_temperature(
         τ, refined between grid points by a parabola; None where no τ beats taking all
         keys alike by ``FIT_GAIN`` nats, or the flattest of the grid does it best.
     """
-    others = scores.copy()
-    others[np.arange(len(probes)), probes] = -np.inf
+    tried = [FLAT, *map(float, GRID)]
+    some = max(1, CACHED // max(scores.shape[1], 1))
 
-    def gain(temperature: float) -> float:
-        weights = attention_weights(others, temperature=temperature)
-        return sum(likelihood(weights) for likelihood in likelihoods)
+    def terms(part: slice) -> list[list[Terms]]:
+        others = scores[part].copy()
+        others[np.arange(len(others)), probes[part]] = -np.inf
+        weights = (attention_weights(others, temperature=temperature) for temperature in tried)
+        terms_of = [each.of_some(part) for each in likelihoods]
+        return [[of(found) for of in terms_of] for found in weights]
 
-    baseline = gain(FLAT)
-    gains = [gain(float(temperature)) - baseline for temperature in GRID]
+    starts = range(0, len(probes), some)
+    parts = [terms(slice(start, start + some)) for start in starts]
+    baseline, *found = (
+        sum(
+            each.of_all(np.concatenate([part[at][number] for part in parts]))
+            for number, each in enumerate(likelihoods)
+        )
+        for at in range(len(tried))
+    )
+    gains = np.array(found) - baseline
     best = int(np.argmax(gains))
     if not gains[best] >= FIT_GAIN or best == len(GRID) - 1:
         return None
     if best == 0:
         return float(GRID[0])
-    return _peak(np.log(GRID[best - 1 : best + 2]), np.array(gains[best - 1 : best + 2]))
+    return _peak(np.log(GRID[best - 1 : best + 2]), gains[best - 1 : best + 2])
 
 
 def number_likelihood(numbers: NDArray[np.float64], probes: NDArray[np.int64]) -> Likelihood:
@@ -168,20 +185,26 @@ def number_likelihood(numbers: NDArray[np.float64], probes: NDArray[np.int64]) -
     asked = there[probes]
     # One value for all says nothing of τ, and its mean may be off by a bit.
     if not asked.any() or (numbers[there] == numbers[there][0]).all():
-        return lambda _: 0.0
+        return Likelihood(lambda _: lambda _: np.empty(0), lambda _: 0.0)
     # Centred and scaled, which moves no maximum: float32 would drown dates in their rounding.
     centred = numbers - numbers[there].mean(axis=0)
     centred /= max(float(centred[there].std()), 1e-300)
     known = np.column_stack([there, np.where(there[:, None], centred, 0.0)]).astype(np.float32)
-    truth = centred[probes[asked]]
+    truth = centred[probes]
 
-    def likelihood(weights: Scores) -> float:
-        sums = weights @ known
-        predicted = sums[:, 1:] / np.maximum(sums[:, :1], 1e-12)
-        errors = (truth - predicted[asked]) ** 2
-        return float(-0.5 * errors.size * math.log(max(float(errors.mean()), 1e-12)))
+    def of_some(part: slice) -> Callable[[Scores], Terms]:
+        def squared_errors(weights: Scores) -> Terms:
+            sums = weights @ known
+            predicted = sums[:, 1:] / np.maximum(sums[:, :1], 1e-12)
+            errors: Terms = (truth[part] - predicted)[asked[part]] ** 2
+            return errors
 
-    return likelihood
+        return squared_errors
+
+    def of_all(errors: Terms) -> float:
+        return -0.5 * errors.size * math.log(max(float(errors.mean()), 1e-12))
+
+    return Likelihood(of_some, of_all)
 
 
 def label_likelihood(codes: NDArray[np.int32], probes: NDArray[np.int64]) -> Likelihood:
@@ -191,23 +214,22 @@ def label_likelihood(codes: NDArray[np.int32], probes: NDArray[np.int64]) -> Lik
     bounded amount.
     """
     there = np.asarray(codes >= 0)
-    rows = np.flatnonzero(there[probes])
-    wanted = codes[probes[rows]]
-    order = np.argsort(codes, kind="stable")
-    starts = np.searchsorted(codes[order], wanted, side="left")
-    ends = np.searchsorted(codes[order], wanted, side="right")
-    base = (ends - starts) / np.count_nonzero(there)
     counted = there.astype(np.float32)
 
-    def likelihood(weights: Scores) -> float:
-        known = np.maximum((weights @ counted)[rows], 1e-12)
-        agreed = [
-            weights[row, order[start:end]].sum()
-            for row, start, end in zip(rows, starts, ends, strict=True)
-        ]
-        return float(np.log(0.99 * np.array(agreed) / known + 0.01 * base).sum())
+    def of_some(part: slice) -> Callable[[Scores], Terms]:
+        wanted = codes[probes[part]]
+        asked = wanted >= 0
+        alike = (codes == wanted[:, np.newaxis]).astype(np.float32)
+        base = alike.sum(axis=1, dtype=np.float64) / max(np.count_nonzero(there), 1)
 
-    return likelihood
+        def logarithms(weights: Scores) -> Terms:
+            agreed = np.einsum("ij,ij->i", weights, alike) / np.maximum(weights @ counted, 1e-12)
+            logs: Terms = np.log((0.99 * agreed + 0.01 * base)[asked])
+            return logs
+
+        return logarithms
+
+    return Likelihood(of_some, lambda terms: float(terms.sum()))
 
 
 def _peak(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:

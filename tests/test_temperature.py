@@ -13,6 +13,7 @@ from index import SoftDict
 from index.errors import InvalidRequest
 from index.fitting import fit_snapshot
 from index.temperature import (
+    Likelihood,
     Temperature,
     effective_keys_temperature,
     fit_temperature,
@@ -133,11 +134,12 @@ def test_fit_finds_the_least_leave_one_out_error_of_numbers():
 def fit_of_a_parabola(best: float, rise: float) -> float | None:
     """Fit to values whose log likelihood is a parabola in log τ, ``rise`` nats above flat."""
 
-    def likelihood(weights):
-        ratio = weights[0, 1].astype(float) / weights[0, 2].astype(float)
-        tau = 0.1 / math.log(ratio)  # of two keys whose scores differ by 0.1
-        return -rise * (math.log(tau / best) / math.log(100 / best)) ** 2
+    def logarithm(weights):
+        ratio = weights[:, 1].astype(float) / weights[:, 2].astype(float)
+        tau = 0.1 / np.log(ratio)  # of two keys whose scores differ by 0.1
+        return -rise * (np.log(tau / best) / math.log(100 / best)) ** 2
 
+    likelihood = Likelihood(lambda probes: logarithm, lambda logarithms: logarithms.sum())
     return fit_temperature(np.array([[1.0, 0.1, 0.0]], np.float32), np.array([0]), [likelihood])
 
 
@@ -248,6 +250,40 @@ def test_missing_values_take_no_part_in_a_fit():
     alone = fit_temperature(scores[np.ix_(kept, kept)], few, [number_likelihood(gaps[kept], few)])
 
     assert some == pytest.approx(alone, rel=1e-3)
+
+
+@pytest.mark.parametrize("at_once", [1, 7 * 300, 2**18])
+def test_a_fit_is_the_same_however_many_keys_are_probed_at_a_time(at_once, monkeypatch):
+    monkeypatch.setattr("index.temperature.CACHED", at_once)
+    scores, values = kernel_data(bandwidth=0.7, noise=0.6)
+    gaps, codes = values.copy(), (values[:, 0] > 0).astype(np.int32)
+    gaps[1::3], codes[::5] = np.nan, -1
+    probes = np.random.default_rng(5).permutation(300)[:200]
+
+    tau = fit_temperature(
+        scores[probes], probes, [number_likelihood(gaps, probes), label_likelihood(codes, probes)]
+    )
+
+    def likelihood(t: float) -> float:
+        squares, logarithms = [], []
+        shares = {c: (codes == c).sum() / (codes >= 0).sum() for c in (0, 1)}
+        for i in probes.tolist():
+            others = [j for j in range(300) if j != i]
+            if not math.isnan(gaps[i, 0]):
+                known = {j: float(scores[i, j]) for j in others if not math.isnan(gaps[j, 0])}
+                mean = oracle.mean(oracle.softmax(known, t), {j: float(gaps[j, 0]) for j in known})
+                squares.append((mean - float(gaps[i, 0])) ** 2)
+            if codes[i] >= 0:
+                known = {j: float(scores[i, j]) for j in others if codes[j] >= 0}
+                weights = oracle.softmax(known, t)
+                agreed = math.fsum(w for j, w in weights.items() if codes[j] == codes[i])
+                logarithms.append(math.log(0.99 * agreed + 0.01 * shares[codes[i]]))
+        mean = math.fsum(squares) / len(squares)
+        return math.fsum(logarithms) - 0.5 * len(squares) * math.log(mean)
+
+    assert tau is not None
+    assert likelihood(tau) > likelihood(tau * 1.2)
+    assert likelihood(tau) > likelihood(tau / 1.2)
 
 
 def test_auto_is_fitted_where_there_is_enough_data_and_says_so():

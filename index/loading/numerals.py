@@ -18,6 +18,7 @@ Style = Literal["point", "comma"]
 LONGEST_NUMERAL = 64  # characters; anything longer is text
 _LONGEST_SIGNED = 8  # characters; an integer that is longer and has a + is a telephone number
 
+_DIGIT = re.compile(r"\d", re.ASCII)
 # The first alternative that fits names the kind.
 _KINDS = re.compile(
     r"""[+-]?(?:
@@ -68,7 +69,7 @@ class Numeral(NamedTuple):
 
 def read_numeral(spelled: str) -> Numeral | None:
     """Read a cell that has no blanks around it; None for what is no finite number."""
-    if len(spelled) > LONGEST_NUMERAL:
+    if len(spelled) > LONGEST_NUMERAL or not _DIGIT.search(spelled):
         return None
     if numeral := _read(spelled, ""):
         return numeral
