@@ -43,5 +43,7 @@ def fit_snapshot(snapshot: Snapshot, record: Record) -> tuple[float | None, int]
             likelihoods.append(label_likelihood(np.asarray(values, np.int32), probes))
     if not likelihoods:
         return None, entries
-    queries = snapshot.vectors_at(rows[probes])
-    return fit_temperature(snapshot.scores(queries)[:, rows], probes, likelihoods), entries
+    scores = snapshot.scores(snapshot.vectors_at(rows[probes]))
+    if entries < snapshot.rows:
+        scores = scores[:, rows]
+    return fit_temperature(scores, probes, likelihoods), entries
