@@ -220,7 +220,7 @@ def label_likelihood(codes: NDArray[np.int32], probes: NDArray[np.int64]) -> Lik
         wanted = codes[probes[part]]
         asked = wanted >= 0
         alike = (codes == wanted[:, np.newaxis]).astype(np.float32)
-        base = alike.sum(axis=1, dtype=np.float64) / max(np.count_nonzero(there), 1)
+        base = alike.sum(axis=1, dtype=np.float64) / np.count_nonzero(there)
 
         def logarithms(weights: Scores) -> Terms:
             agreed = np.einsum("ij,ij->i", weights, alike) / np.maximum(weights @ counted, 1e-12)
