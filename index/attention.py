@@ -43,6 +43,7 @@ Floats = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
 
 FAINTEST = -1000.0  # a logit whose exp is exactly 0 in float64 too, and that is still finite
+CACHED = 2**18  # scores attended to at a time (1 MB): they stay in a core's cache meanwhile
 RUN = 64  # keys summed in float32 before float64 takes over: rounding stays below 1e-6
 
 

@@ -17,7 +17,7 @@ from functools import cached_property, reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from index.attention import State, attend, attention_weights, merge, stack
+from index.attention import CACHED, State, attend, attention_weights, merge, stack
 from index.cores import side_by_side
 from index.sampling import Outlook, Sample
 from index.sketch import Left, Sketch
@@ -28,7 +28,6 @@ Mask = NDArray[np.bool_]
 Tau = float | Callable[[Rows], float]  # of one query, from the scores of its allowed keys
 
 AT_ONCE = 2**25  # scores held at a time (128 MB)
-CACHED = 2**18  # scores attended to at a time (1 MB): they stay in the cache from exp to sums
 
 TOLERANCE = 0.03  # wanted total variation error, where a dataset has no other
 NORMAL = 1.96  # standard errors within which a normal error stays in 95 %, as a blend's does

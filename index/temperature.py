@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from index.attention import attention_weights
+from index.attention import CACHED, attention_weights
 from index.errors import Fault, InvalidRequest
 from index.wording import whole
 
@@ -34,7 +34,6 @@ GRID = np.geomspace(0.01, 1.0, 17)
 FLAT = 100.0  # at which all cosines weigh alike
 FIT_AT_LEAST = 50  # keys with a value: fewer say too little about τ
 FIT_GAIN = 2.0  # nats by which attention must beat taking every key alike
-CACHED = 2**18  # scores attended to at a time (1 MB): they stay in the cache for every τ
 
 
 @dataclass(frozen=True)
@@ -214,13 +213,14 @@ def label_likelihood(codes: NDArray[np.int32], probes: NDArray[np.int64]) -> Lik
     bounded amount.
     """
     there = np.asarray(codes >= 0)
+    labelled = np.count_nonzero(there)
     counted = there.astype(np.float32)
 
     def of_some(part: slice) -> Callable[[Scores], Terms]:
         wanted = codes[probes[part]]
         asked = wanted >= 0
         alike = (codes == wanted[:, np.newaxis]).astype(np.float32)
-        base = alike.sum(axis=1, dtype=np.float64) / np.count_nonzero(there)
+        base = alike.sum(axis=1, dtype=np.float64) / labelled
 
         def logarithms(weights: Scores) -> Terms:
             agreed = np.einsum("ij,ij->i", weights, alike) / np.maximum(weights @ counted, 1e-12)
