@@ -28,9 +28,9 @@ from index.answers import Precision
 from index.encoders import check_spec
 from index.loading.options import COLUMN_CHOICES, LoadOptions
 from index.masks import parse_as_of
-from index.naming import check_name
+from index.naming import LONGEST_NAME, check_name
 from index.settings import parse_tolerance
-from index.temperature import parse_temperature
+from index.temperature import GREATEST, SMALLEST, parse_temperature
 from index.where import parse_where
 from index.wording import counted
 
@@ -101,7 +101,14 @@ def _not_blank(value: str) -> str:
     return value
 
 
-Name = Annotated[str, AfterValidator(_checked(check_name)), Field(description="name of a dataset")]
+Name = Annotated[
+    str,
+    AfterValidator(_checked(check_name)),
+    Field(
+        description="name of a dataset: letters, digits, -, _ and ., not starting with a point",
+        json_schema_extra={"minLength": 1, "maxLength": LONGEST_NAME},
+    ),
+]
 Key = Annotated[
     str, _at_most("max_key"), Field(description="the key, percent-encoded; slashes may stand as is")
 ]
@@ -118,7 +125,7 @@ Query = Annotated[
     str,
     AfterValidator(_not_blank),
     _at_most("max_query"),
-    Field(description="what to look for, in any words"),
+    Field(description="what to look for, in any words", json_schema_extra={"pattern": r"\S"}),
 ]
 Queries = Annotated[
     Annotated[Query, Tag(ONE)]
@@ -132,16 +139,21 @@ DatasetName = Annotated[
 ]
 K = Annotated[
     int,
+    Field(ge=1),
     BeforeValidator(_whole),
     Field(
-        ge=1,
         description="how many matches to show; the weights do not depend on it; "
         "10 or the setting max_k, whichever is less, if left out",
         json_schema_extra=lambda schema: schema.pop("default"),
     ),
     _at_most("max_k"),
 ]
-TemperatureText = Annotated[float | str, BeforeValidator(_checked(parse_temperature))]
+TEMPERATURE = [{"type": "number", "minimum": SMALLEST, "maximum": GREATEST}, {"type": "string"}]
+TemperatureText = Annotated[
+    float | str,
+    BeforeValidator(_checked(parse_temperature)),
+    WithJsonSchema({"anyOf": TEMPERATURE}),
+]
 Temperature = Annotated[
     TemperatureText | None,
     Field(
@@ -161,7 +173,7 @@ Tolerance = Annotated[
 StandingTemperature = Annotated[
     TemperatureText,
     BeforeValidator(lambda value: "auto" if value is None else value),
-    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}]}),
+    WithJsonSchema({"anyOf": [*TEMPERATURE, {"type": "null"}]}),
     Field(description="as in a question; null is the default one, auto"),
 ]
 StandingTolerance = Annotated[
@@ -175,7 +187,7 @@ StandingPrecision = Annotated[
     ),
 ]
 AsOf = Annotated[
-    int | str | None,
+    Annotated[int, Field(ge=0)] | str | None,
     BeforeValidator(_checked(parse_as_of)),
     BeforeValidator(_whole),  # first: pydantic goes from the last to the first
     Field(

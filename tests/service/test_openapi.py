@@ -105,6 +105,28 @@ def test_what_a_put_takes_is_what_is_described(
     assert Draft202012Validator(whole).is_valid(body) == taken
 
 
+@pytest.mark.parametrize(
+    ("part", "taken"),
+    [
+        *((each, True) for each in ({}, {"k": 1}, {"temperature": 1000}, {"as_of": 0})),
+        *((each, True) for each in ({"q": [" país"]}, {"temperature": "auto"}, {"tolerance": 0})),
+        *((each, False) for each in ({"q": ""}, {"q": " "}, {"q": ["país", ""]}, {"q": []})),
+        *((each, False) for each in ({"k": 0}, {"k": 1.5}, {"as_of": -1}, {"tolerance": 1})),
+        *((each, False) for each in ({"temperature": 0}, {"temperature": 1001})),
+        *((each, False) for each in ({"dataset": ""}, {"dataset": 101 * "a"}, {"more": 1})),
+    ],
+)
+def test_what_a_question_takes_is_what_is_described(
+    client: CheckedClient, document: dict[str, Any], part: dict[str, object], taken: bool
+) -> None:
+    body = {"q": "país"} | part
+    reply = client.post("/search", json=body)
+
+    assert reply.status_code == (200 if taken else 422), reply.text
+    whole = document["components"]["schemas"]["SearchBody"]
+    assert Draft202012Validator(whole).is_valid(body) == taken
+
+
 def test_the_rendered_page_loads_files_of_this_machine_alone(client: CheckedClient) -> None:
     page = client.get("/docs").text
     files = re.findall(r'(?:src|href)="([^"]+)"', page)
