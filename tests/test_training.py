@@ -45,7 +45,8 @@ from training import (
     train,
     vocabulary,
 )  # fmt: skip
-from training.lessons import Texts, strip_accents, typo
+from training.clauses import clause
+from training.lessons import Texts, disturb, strip_accents, typo
 from training.teach import taught, teach
 
 SHIPPED = Path("data/encoder/tokenizer.json")
@@ -322,6 +323,64 @@ def test_phrases_join_the_names_of_things_as_each_language_does() -> None:
     assert {row for row in trained if row[0] != "en"} == {e for e in expected if e[2] in kept}
     assert {row for row in trained if row[0] == "en"} == {("en", phrase, phrase) for phrase in kept}
     assert set(held_out["phrases"]) == {e for e in expected if e[2] not in kept}
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "english", "left"),
+    [
+        ("es", "Ella hace pan.", "She bakes bread.", ("hace pan", "bakes bread")),
+        ("es", "Quiero lavar ropa.", "I want to wash it.", ("lavar ropa", "wash it")),
+        ("es", "Yo quiero dormirme ya.", "I want to sleep now.", ("dormirme ya", "sleep now")),
+        ("fr", "J'aimerais le voir.", "I'd like to see it.", ("le voir", "see it")),
+        ("fr", "Elles font du pain.", "They bake bread.", ("font du pain", "bake bread")),
+        ("de", "Ich muss Brot backen.", "I must bake bread.", ("Brot backen", "bake bread")),
+        ("it", "Vorrei farlo oggi.", "I would like to do it today.", ("farlo oggi", "do it today")),
+        ("pt", "Eu gosto de fazer pão.", "I like to bake bread.", ("fazer pão", "bake bread")),
+        ("es", "Quiero pan blanco.", "I want to eat bread.", None),  # no infinitive
+        ("es", "Ella duerme.", "She sleeps.", None),  # one word
+        ("es", "¿Ella hace pan?", "She bakes bread?", None),
+        ("es", "Ellaria hace pan.", "She bakes bread.", None),
+        ("es", "Hace pan en casa.", "She bakes bread at home.", None),
+        ("es", f"Ella hace {30 * 'pan '}.", f"She bakes {30 * 'bread '}.", None),
+        ("nl", "Zij bakt brood.", "She bakes bread.", None),  # its beginnings are not known
+    ],
+)
+def test_a_clause_is_what_is_left_of_both_sentences(
+    language: str, text: str, english: str, left: tuple[str, str] | None
+) -> None:
+    assert clause(language, text, english) == left
+
+
+def test_clauses_of_sentences_that_are_held_out_are_held_out() -> None:
+    english = prepare.English()
+    lines = ["She bakes bread.", "He bakes bread.", "He sells fish.", "They sell fish."]
+    rows = [
+        ("es", kind, text, [english[line]], [1.0])
+        for kind, text, line in (
+            ("sentence", "Él hace pan.", lines[1]),  # the same is held out
+            ("sentence", "Él vende pescado.", lines[2]),
+            ("sentence", "Tom vende pescado.", lines[2]),
+            ("paragraph", "Ellos venden pescado.", lines[3]),
+        )
+    ]
+    dev: dict[str, list] = {"sentences": [("es", "Ella hace pan.", lines[0])], "clauses": []}
+
+    rows += prepare.clause_rows(rows, english, dev)
+
+    target = [english["sells fish"]]
+    assert dev["clauses"] == [("es", "hace pan", "bakes bread")]
+    assert rows[4:] == [
+        ("es", "clause", "vende pescado", target, [1.0]),
+        ("en", "clause", "sells fish", target, [1.0]),
+    ]
+
+
+def test_people_leave_out_the_point_now_and_then() -> None:
+    rng = random.Random(0)
+    typed = Counter(disturb("Voy ya.", "es", "sentence", rng)[-1] for _ in range(2000))
+
+    assert 0.16 < typed["a"] / 2000 < 0.24
+    assert {disturb("Etc.", "de", "word", rng)[-1] for _ in range(100)} == {"."}
 
 
 def test_no_table_looks_at_a_question_that_was_trained_on(tmp_path: Path) -> None:
@@ -618,8 +677,8 @@ def write_dev(prepared: Path, *, sentences: int) -> None:
          "members": [{"en": [head + end], "nl": [end + head]} for end in "ab"]}
         for head in ("cd", "ef", "gh", "ga")
     ]  # fmt: skip
-    dev = {"sentences": pairs[:sentences], "words": pairs, "known words": pairs, "phrases": [],
-           "categories": categories}  # fmt: skip
+    dev = {"sentences": pairs[:sentences], "clauses": [], "words": pairs, "known words": pairs,
+           "phrases": [], "categories": categories}  # fmt: skip
     (prepared / "dev.json").write_text(json.dumps(dev))
 
 

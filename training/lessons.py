@@ -20,9 +20,12 @@ MIX = {
     ("word", "es"): 0.08, ("word", None): 0.06, ("word", "en"): 0.05,
     ("paragraph", None): 0.012, ("gloss", "en"): 0.02, ("form", "en"): 0.20,
     ("question", "en"): 0.30, ("phrase", None): 0.05, ("phrase", "en"): 0.05,
+    ("clause", "es"): 0.20, ("clause", None): 0.06, ("clause", "de"): 0.15, ("clause", "fr"): 0.15,
+    ("clause", "en"): 0.20,
 }  # fmt: skip
 TWICE = ("en", "es")  # languages drawn twice as often for human scores, Spanish for categories too
 NO_ACCENTS, TYPOS, PLURALS = 0.12, 0.05, 0.06  # shares of texts
+NO_POINT = 0.2  # share of sentences
 PLURAL = {
     "es": [("z", "ces"), ("ón", "ones"), ("", "s")],
     "pt": [("ão", "ões"), ("m", "ns"), ("", "s")],
@@ -43,7 +46,9 @@ def typo(text: str, rng: random.Random) -> str:
 
 
 def disturb(text: str, language: str, kind: str, rng: random.Random) -> str:
-    """Write a text as people type it: accents missing, a slip of the finger, the plural."""
+    """Write a text as people type it: no point, no accents, a slip of the finger, the plural."""
+    if kind == "sentence" and text.endswith(".") and rng.random() < NO_POINT:
+        text = text[:-1]
     if kind == "word" and language in PLURAL and rng.random() < PLURALS and " " not in text:
         for end, plural in PLURAL[language]:
             if text.endswith(end):

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from training import arguments, corpus, in_words
+from training.clauses import clause
 from training.evaluate import questions
 
 # English lemma of each category whose hypernym links are kept for development.
@@ -92,6 +93,22 @@ def sentence_rows(folder, language, english, rng, dev) -> Iterator[Row]:
                 yield english.row(language, "paragraph", foreign, en)
         for en, foreign in limited(pairs, source, english, rng):
             yield english.row(language, "sentence", foreign, en)
+
+
+def clause_rows(rows, english, dev) -> Iterator[Row]:
+    """Leave the subject out of sentences, of those that are held out for ``dev``."""
+    lines = list(english.ids)
+    for language, text, line in dev["sentences"]:
+        if found := clause(language, text, line):
+            dev["clauses"].append((language, *found))
+    held = {line for *_, line in dev["clauses"]}
+    left: dict[tuple[str, str, str], None] = {}  # of some it is the same, as of Él and Ella
+    for language, kind, text, (target, *_), _ in rows:
+        found = clause(language, text, lines[target]) if kind == "sentence" else None
+        if found and found[1] not in held:
+            left[language, *found] = left["en", found[1], found[1]] = None
+    for language, text, line in left:
+        yield english.row(language, "clause", text, line)
 
 
 def lexicon(folder, language, synsets):
@@ -260,7 +277,8 @@ def prepare(folder: Path, labelled: Path, out: Path, seed: int = 0) -> None:
     except FileNotFoundError as error:
         raise SystemExit(f"{error.filename} is missing: see --eval") from None
     rng, english = random.Random(seed), English()
-    dev = {"sentences": [], "words": [], "known words": [], "phrases": [], "categories": []}
+    parts = ("sentences", "clauses", "words", "known words", "phrases", "categories")
+    dev: dict[str, list] = {part: [] for part in parts}
     synsets = list(corpus.concepts(folder))
     senses = collections.Counter(lemma.lower() for synset in synsets for lemma in synset["en"])
     ambiguous = {lemma for lemma, n in senses.items() if n > 1}
@@ -274,6 +292,7 @@ def prepare(folder: Path, labelled: Path, out: Path, seed: int = 0) -> None:
     rows += [english.row("en", "form", word, word) for word, n in uses.items() if n >= FORM_USES]
     rows += [english.row("en", "question", question, question) for question in asked]
     rows += phrase_rows(rows, english, synsets, uses, rng, dev)
+    rows += clause_rows(rows, english, dev)
     pairs = hypernyms(synsets, languages, dev)
     needed = {p for pair in pairs for p in (pair["category"], pair["member"])}
     names = {
