@@ -113,8 +113,8 @@ def nearest(encode: Encode, pairs: list[tuple[str, str]]) -> list[float]:
 
 def translations(encode: Encode, dev: dict) -> Figures:
     out: Figures = {}
-    parts = ("sentences", 700), ("clauses", 700), ("words", 600), ("known words", 600)
-    for part, most in (*parts, ("phrases", 700)):
+    parts = {"sentences": 700, "clauses": 700, "words": 600, "known words": 600, "phrases": 700}
+    for part, most in parts.items():
         for language in sorted({row[0] for row in dev[part]}):
             rows = {en: (text, en) for lang, text, en in dev[part] if lang == language}
             out[f"{part[:-1]} {language}→en"] = nearest(encode, list(rows.values())[:most])
