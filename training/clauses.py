@@ -6,36 +6,36 @@ wants an infinitive (*quiero hacer pan*, I want to bake bread), says the same as
 
 import re
 
-SUBJECTS, WISHES = 0, 1  # what a sentence begins with; an infinitive is left of the second kind
+# A wish, of which an infinitive is left, or else a subject.
 BEGINNINGS = {
     "en": (
-        r"(?:I|You|He|She|We|They|Tom|Mary) ",
         r"I(?: (?:want|need|have|like|would like) to|'d like to|'m going to|'ll| will| can| must"
         r"| should) ",
+        r"(?:I|You|He|She|We|They|Tom|Mary) ",
     ),
     "es": (
-        r"(?:Yo|Tú|Él|Ella|Nosotr[oa]s|Ell[oa]s|Ustede?s?|Tom|Mary|María) ",
         r"(?:Yo )?(?i:quiero|quisiera|me gusta(?:ría)?|tengo que|deb(?:o|ería)|necesito|puedo"
         r"|voy a) (?=\w+[aeií]r(?:[mts]e|l[aeo]s?)?\b)",
+        r"(?:Yo|Tú|Él|Ella|Nosotr[oa]s|Ell[oa]s|Ustede?s?|Tom|Mary|María) ",
     ),
     "fr": (
-        r"(?:Je|Tu|Il|Elle|Nous|Vous|Ils|Elles|On|Tom|Marie|Mary) ",
         r"(?:Je (?:veux|voudrais|dois|devrais|peux|vais)|J'aim(?:e|erais)) "
         r"(?=(?:\w+ |\w')?\w+(?:[eio]i?r|re)\b)",
+        r"(?:Je|Tu|Il|Elle|Nous|Vous|Ils|Elles|On|Tom|Marie|Mary) ",
     ),
     "de": (
-        r"(?:Ich|Du|Er|Sie|Wir|Ihr|Tom|Maria) ",
         r"Ich (?:will|möchte|muss|kann|werde|soll|sollte) (?=.*n\.$)",
+        r"(?:Ich|Du|Er|Sie|Wir|Ihr|Tom|Maria) ",
     ),
     "it": (
-        r"(?:Io|Tu|Lui|Lei|Noi|Voi|Loro|Tom|Mary|Maria) ",
         r"(?:Io )?(?i:voglio|vorrei|devo|posso|mi piace|ho bisogno di) "
         r"(?=\w+r(?:e|[mst]i|l[aeio])\b)",
+        r"(?:Io|Tu|Lui|Lei|Noi|Voi|Loro|Tom|Mary|Maria) ",
     ),
     "pt": (
-        r"(?:Eu|Tu|Você|Ele|Ela|Nós|Vocês|Eles|Elas|(?:O )?Tom|(?:A )?Mary|Maria) ",
         r"(?:Eu )?(?i:quero|gostaria de|tenho (?:que|de)|devo|preciso|posso|vou|gosto de) "
         r"(?=\w+[aeio]r\b)",
+        r"(?:Eu|Tu|Você|Ele|Ela|Nós|Vocês|Eles|Elas|(?:O )?Tom|(?:A )?Mary|Maria) ",
     ),
 }
 LONGEST = 90  # characters of a sentence: people ask in few words
@@ -49,9 +49,8 @@ def clause(language: str, text: str, english: str) -> tuple[str, str] | None:
     if language not in BEGINNINGS or len(text) > LONGEST:
         return None
     if text.endswith(".") and english.endswith("."):
-        for kind in (WISHES, SUBJECTS):
-            own, theirs = (re.match(BEGINNINGS[name][kind], each)
-                           for name, each in ((language, text), ("en", english)))  # fmt: skip
+        for foreign, known in zip(BEGINNINGS[language], BEGINNINGS["en"], strict=True):
+            own, theirs = re.match(foreign, text), re.match(known, english)
             if own and theirs:
                 left = text[own.end() : -1], english[theirs.end() : -1]
                 return left if all(" " in each for each in left) else None
