@@ -185,7 +185,7 @@ def batches(lengths: list[int], tokens: int):
 
 
 def autocast() -> torch.autocast:
-    """Compute in bfloat16 where the processor does; elsewhere it is imitated, 5 to 20 times slower.
+    """Compute in bfloat16 where the processor does; elsewhere it is imitated, 4 to 20 times slower.
 
     oneDNN counts every processor with AVX-512 as one that does.
     """
