@@ -6,6 +6,8 @@
 7
 >>> round(prices.search("país").value, 2)
 8.61
+
+Every fault is a ``SoftDictError``; ``index.errors`` has them all.
 """
 
 # ruff: noqa: E402 (NumPy reads the setting as it is imported)
@@ -33,6 +35,7 @@ from index.answers import (
 )
 from index.catalog import Catalog
 from index.encoders import Encoder, open_encoder
+from index.errors import SoftDictError
 from index.loading import LoadOptions
 from index.softdict import SoftDict
 
@@ -54,6 +57,7 @@ __all__ = [
     "NumberBlend",
     "Progress",
     "SoftDict",
+    "SoftDictError",
     "Value",
     "VectorBlend",
     "open_encoder",

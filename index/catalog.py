@@ -39,7 +39,7 @@ class Catalog(Mapping[str, SoftDict]):
 
     @classmethod
     def open(cls, home: str | Path, *, read_only: bool = False) -> Catalog:
-        """Open a folder's datasets, making the folder if need be.
+        """Open a folder's datasets; to be written, it is made if need be.
 
         Nothing but the list of datasets is read yet, and no encoder is loaded. What a
         read-only catalog shows of a dataset is how it stood, whole, when first asked for.
@@ -49,7 +49,7 @@ class Catalog(Mapping[str, SoftDict]):
         StoreLocked
             If somebody else has the folder open for writing.
         StoreCorrupt
-            If the folder holds something this version cannot read.
+            If the folder holds something this version cannot read, or, to be read only, nothing.
         ReadOnlyStore
             If it is to be written, and that cannot be: it may only be read, or is a file.
         """
@@ -92,10 +92,6 @@ class Catalog(Mapping[str, SoftDict]):
             return self._datasets[name]
         except KeyError:
             raise UnknownDataset(name, list(self._datasets)) from None
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Give a dataset, or the default: the one that ``Mapping`` has waits for a KeyError."""
-        return self._datasets.get(name, default)
 
     def items(self) -> ItemsView[str, SoftDict]:
         """Give the datasets by name, those that are there now."""

@@ -3,9 +3,9 @@
 SoftDictError
 ├── InvalidRequest            an argument is wrong; ``faults`` names each one
 │   └── InvalidKey            a key no dictionary can hold
-├── UnknownDataset            no dataset of that name
+├── UnknownDataset            no dataset of that name (also a KeyError, as mappings promise)
 ├── DatasetExists             the name is taken
-├── UnknownEntry              no such key (also a KeyError, as mappings promise)
+├── UnknownEntry              no such key (also a KeyError)
 ├── WrongValue                a value that its column's type cannot hold
 ├── UnreadableSource          a file that cannot be read as a table
 │   └── BadRows               rows that cannot be loaded, with their lines
@@ -32,6 +32,8 @@ from typing import Any
 class SoftDictError(Exception):
     """The root: catch this to catch every fault softdict raises on purpose."""
 
+    __str__ = Exception.__str__  # KeyError's own would quote the sentence
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Cross to another process: by default ``__init__`` would be given the whole sentence."""
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
@@ -52,6 +54,11 @@ class InvalidRequest(SoftDictError, ValueError):
         self.faults = faults
         super().__init__("; ".join(f"{fault.where}: {fault.message}" for fault in faults))
 
+    def of_key(self, key: str) -> InvalidRequest:
+        """Say the same of one key among others."""
+        told = (Fault(fault.where, f"key {key!r}: {fault.message}") for fault in self.faults)
+        return InvalidRequest(*told)
+
 
 class InvalidKey(InvalidRequest):
     """A key no dictionary can hold: empty, too long or not text."""
@@ -60,7 +67,7 @@ class InvalidKey(InvalidRequest):
         super().__init__(Fault("key", message))
 
 
-class UnknownDataset(SoftDictError):
+class UnknownDataset(SoftDictError, KeyError):
     """No dataset has that name."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
@@ -86,16 +93,18 @@ class UnknownEntry(SoftDictError, KeyError):
         self.key, self.dataset = key, dataset
         super().__init__(f"{dataset!r} has no key {key!r}")
 
-    def __str__(self) -> str:
-        return str(self.args[0])  # KeyError's own __str__ would quote the sentence
-
 
 class WrongValue(SoftDictError, ValueError):
-    """A value that its column's type cannot hold."""
+    """A value that its column's type cannot hold; among those of several keys, whose it is."""
 
-    def __init__(self, column: str, message: str) -> None:
-        self.column = column
-        super().__init__(f"column {column!r}: {message}")
+    def __init__(self, column: str, message: str, key: str | None = None) -> None:
+        self.column, self.message, self.key = column, message, key
+        whose = "" if key is None else f"key {key!r}, "
+        super().__init__(f"{whose}column {column!r}: {message}")
+
+    def of_key(self, key: str) -> WrongValue:
+        """Say the same of one key among others."""
+        return WrongValue(self.column, self.message, key)
 
 
 class UnreadableSource(SoftDictError, ValueError):
@@ -185,7 +194,7 @@ class DiskFull(SoftDictError):
 
 
 class StoreClosed(SoftDictError):
-    """A dictionary or a catalog was closed, and nothing can be read or written there any more."""
+    """A dictionary or a catalog was closed: only what it had read already can still be asked."""
 
     def __init__(self) -> None:
         super().__init__("this dictionary, or the catalog it is of, was closed: open it again")

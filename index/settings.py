@@ -23,7 +23,7 @@ def new_settings(temperature: object, tolerance: object, precision: object) -> d
 
 
 def parse_settings(given: Mapping[str, object]) -> dict[str, Any]:
-    """Read a dataset's settings by name, as the store keeps them; a tolerance of None too.
+    """Read a dataset's settings by name, as the store keeps them; None is the default one.
 
     Raises
     ------
@@ -35,7 +35,7 @@ def parse_settings(given: Mapping[str, object]) -> dict[str, Any]:
     for name, value in given.items():
         try:
             if name == "temperature":
-                parsed[name] = str(parse_temperature(value))
+                parsed[name] = str(parse_temperature("auto" if value is None else value))
             elif name == "tolerance":
                 parsed[name] = None if value is None else parse_tolerance(value)
             elif name == "precision":

@@ -73,7 +73,7 @@ from index.turns import Turn
 from index.values import check_columns
 from index.vectors import VectorBlock
 from index.wording import counted
-from index.writing import Changes, Row, by_column, cast_row, load_report, prepare, table_rows
+from index.writing import Changes, Row, cast_rows, first_values, load_report, prepare, table_rows
 
 _RAISE: Any = object()  # no default was given
 
@@ -107,6 +107,8 @@ class SoftDict(MutableMapping[str, Any]):
 
     ``d[key]`` is exact, as in a dict; ``d.search(query)`` attends to every key. A value
     is a number, a string, a list of numbers, or a mapping of column names to these.
+    One text among the first numbers of a column makes it a column of texts, which holds
+    the numbers as theirs ("7"), as it does True ("true"); ``columns`` says otherwise.
     This constructor keeps everything in memory; ``SoftDict.open`` is the durable one.
 
     Parameters
@@ -257,8 +259,8 @@ class SoftDict(MutableMapping[str, Any]):
     def __reduce__(self) -> NoReturn:
         """Refuse: of two over one store, neither would see what the other writes."""
         raise TypeError(
-            "a SoftDict is not copied or pickled: take dict(d), or open its folder in the other "
-            "process, with Catalog.open(folder, read_only=True) if this one has it open"
+            "a SoftDict is not copied or pickled: take dict(d.items()), or open its folder in the "
+            "other process, with Catalog.open(folder, read_only=True) if this one has it open"
         )
 
     def __repr__(self) -> str:
@@ -385,6 +387,12 @@ class SoftDict(MutableMapping[str, Any]):
         values, _ = snapshot.parted(self._find(snapshot, key))
         return bare(values)
 
+    def get(self, key: str, default: Any = None) -> Any:
+        """Give what a key holds, or the default: of a KeyError it may be the dataset's own."""
+        snapshot = self._snapshot
+        place = snapshot.find(key) if isinstance(key, str) else None
+        return default if place is None else bare(snapshot.parted(place)[0])
+
     def __setitem__(self, key: str, value: object) -> None:
         self.put(key, value)
 
@@ -408,7 +416,9 @@ class SoftDict(MutableMapping[str, Any]):
     def setdefault(self, key: str, default: Any = None) -> Any:
         """Give what a key holds; where it is not there, put the default first."""
         with self._moments.turn:
-            return super().setdefault(key, default)
+            if key not in self:
+                self[key] = default
+            return self[key]
 
     def clear(self) -> None:
         """Remove every entry in one transaction."""
@@ -464,7 +474,9 @@ class SoftDict(MutableMapping[str, Any]):
 
     def update(self, entries: Any = (), /, **named: object) -> None:
         """Set many keys in one transaction: all of them or none; see ``put``."""
-        self._put({**dict(entries), **named})
+        # Of another SoftDict, what it holds at one moment: others may write to it.
+        given = entries.items() if isinstance(entries, SoftDict) else entries
+        self._put({**dict(given), **named})
 
     def __ior__(self, entries: Any) -> Self:
         self.update(entries)
@@ -641,8 +653,8 @@ class SoftDict(MutableMapping[str, Any]):
 
     # Settings
 
-    def set_temperature(self, temperature: float | str | Temperature) -> None:
-        """Keep another temperature setting; ``auto`` is fitted anew."""
+    def set_temperature(self, temperature: float | str | Temperature | None) -> None:
+        """Keep another temperature setting; ``auto``, or None, is fitted anew."""
         self.configure(temperature=temperature)
 
     def set_tolerance(self, tolerance: float | None) -> None:
@@ -731,8 +743,8 @@ class SoftDict(MutableMapping[str, Any]):
         if not given:
             return 0, self._snapshot
         changes, after = self._take_in(
-            lambda held: infer_columns(by_column(value, held) for value in given.values()),
-            lambda into: [(key, cast_row(value, into, key)) for key, value in given.items()],
+            lambda held: infer_columns(first_values(given.values(), held)),
+            lambda into: cast_rows(given, into),
             total=len(given),
         )
         return changes.added, after

@@ -114,7 +114,8 @@ def effective_keys_temperature(scores: Scores, wanted: float) -> float:
         logits = shifted / math.exp(middle)
         terms = np.exp(logits)
         mass = terms.sum()
-        entropy = math.log(mass) - float(terms @ logits) / mass
+        # No product of BLAS, which may start threads for it and take a hundred times as long.
+        entropy = math.log(mass) - float((terms * logits).sum()) / mass
         if entropy < math.log(wanted):
             low = middle
         else:

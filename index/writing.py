@@ -15,7 +15,7 @@ import numpy as np
 from index.answers import Column, LoadReport, Value
 from index.embedding import Embedding
 from index.encoders import EncoderWorker
-from index.errors import Fault, InvalidRequest
+from index.errors import Fault, InvalidRequest, WrongValue
 from index.loading import Table, cast_value, in_another_unit
 from index.loading.options import LEAVE_OUT
 from index.pace import Pace, Report
@@ -41,29 +41,69 @@ def table_rows(table: Table, snapshot: Snapshot) -> Iterator[Row]:
     )
 
 
+def cast_rows(given: Mapping[str, object], snapshot: Snapshot) -> list[Row]:
+    """Cast the values of keys; what is wrong with one of several says whose it is."""
+    rows = []
+    for key, value in given.items():
+        try:
+            rows.append((key, cast_row(value, snapshot, key)))
+        except (InvalidRequest, WrongValue) as fault:
+            raise fault.of_key(key) if len(given) > 1 else fault from None
+    return rows
+
+
 def cast_row(value: object, snapshot: Snapshot, key: str) -> tuple[Value, ...]:
-    """Cast a key's value, bare or by column, to the columns' types."""
+    """Cast a key's value, bare or by column, to the columns' types.
+
+    Raises
+    ------
+    WrongValue
+        If one value will not do, and nothing else is wrong.
+    InvalidRequest
+        With all that is wrong.
+    """
     columns = snapshot.columns
-    names = [column.name for column in columns]
     given = by_column(value, columns)
-    faults = [
-        Fault(f"values.{name}", f"no such column; {_there_are(names)}")
-        for name in given
-        if name not in names
-    ]
-    if faults:
-        raise InvalidRequest(*faults)
     held: Mapping[str, object] = {}
     if any(column.attribute and column.name not in given for column in columns):
         place = snapshot.find(key)
         held = {} if place is None else snapshot.parted(place)[1]
-    return tuple(
-        cast_value(given.get(column.name, held.get(column.name)), column) for column in columns
-    )
+    row: list[Value] = []
+    wrong: list[WrongValue] = []
+    for column in columns:
+        try:
+            row.append(cast_value(given.get(column.name, held.get(column.name)), column))
+        except WrongValue as fault:
+            wrong.append(fault)
+    names = [column.name for column in columns]
+    strange = [name for name in given if name not in names]
+    if len(wrong) == 1 and not strange:
+        raise wrong[0]
+    if wrong or strange:
+        said = f"no such column; {_there_are(names)}"
+        raise InvalidRequest(
+            *(Fault(f"values.{fault.column}", fault.message) for fault in wrong),
+            *(Fault(f"values.{name}", said) for name in strange),
+        )
+    return tuple(row)
 
 
 def _there_are(names: Sequence[str]) -> str:
     return f"there are: {', '.join(names) or 'none'}"
+
+
+def first_values(
+    values: Iterable[object], columns: Sequence[Column]
+) -> Iterator[Mapping[str, object]]:
+    """Give by column the values that say which columns there are, and of which types.
+
+    Beside values that name their columns a bare one makes none of its own.
+    """
+    values = list(values)
+    named = not columns and any(isinstance(value, Mapping) for value in values)
+    return (
+        by_column(value, columns) for value in values if isinstance(value, Mapping) or not named
+    )
 
 
 def by_column(value: object, columns: Sequence[Column]) -> Mapping[str, object]:

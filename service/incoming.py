@@ -6,7 +6,6 @@ number, and neither are NaN and infinity. Limits are settings, which come as the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
@@ -72,23 +71,6 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _values(given: Any) -> Any:
-    """Let pass what JSON can say and a column might hold; the column's type is the library's."""
-    named = given if isinstance(given, dict) else {"": given}
-    for name, value in named.items():
-        for part in value if isinstance(value, list) else [value]:
-            if not _is_plain(part):
-                where = f" of {name!r}" if name else ""
-                raise ValueError(f"the value{where} is no number, text, list of numbers or null")
-    return given
-
-
-def _is_plain(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return value is None or (isinstance(value, int | str) and not isinstance(value, bool))
-
-
 def _entries(given: object) -> object:
     if not isinstance(given, dict | list):
         raise ValueError("write {key: value}, a list of objects, or of [key, value] pairs")
@@ -117,6 +99,7 @@ VALUE = {
     "anyOf": [
         {"type": "number"},
         {"type": "string"},
+        {"type": "boolean"},
         {"type": "array", "items": {"type": "number"}},
         {"type": "null"},
     ]
@@ -336,7 +319,6 @@ class EntryBody(In):
 
     values: Annotated[
         Any,
-        AfterValidator(_values),
         WithJsonSchema({"anyOf": [{"type": "object", "additionalProperties": VALUE}, VALUE]}),
     ]
 
@@ -457,6 +439,9 @@ class LoadQuery(In):
     )
     encoding: Annotated[str, Field(min_length=1), _load_option("encoding")] | None = Field(
         default=None, description="of text, such as utf-8"
+    )
+    decimal: Literal["point", "comma"] | None = Field(
+        default=None, description="what stands before decimals; by how a column looks, if left out"
     )
     on_error: Literal["stop", "skip"] = Field(default="stop", description="what a bad row does")
     duplicates: Literal["error", "first", "last", "mean"] = Field(

@@ -141,8 +141,7 @@ def faults(error: SoftDictError) -> list[FaultOut]:
         case index_errors.BadRows():
             return [FaultOut(where=f"line {row.line}", message=row.reason) for row in error.rows]
         case index_errors.WrongValue():
-            words = str(error).removeprefix(f"column {error.column!r}: ")
-            return [FaultOut(where=error.column, message=words)]
+            return [FaultOut(where=error.column, message=error.message)]
         case _:
             return []
 

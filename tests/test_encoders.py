@@ -168,6 +168,20 @@ def test_rows_of_any_kind_of_float_and_without_direction_are_taken():
     assert [match.score for match in d.search("0").matches] == [0, 0, 0]
 
 
+def test_rows_off_by_a_little_are_brought_to_unit_length():
+    class Uneven(Recorder):
+        def encode(self, texts: Sequence[str], *, kind: str = "passage") -> np.ndarray:
+            lengths = np.array([{"a": 1.009, "b": 0.991}.get(text, 1.0) for text in texts])
+            rows = np.tile(np.array([0.6, 0.8], np.float32), (len(texts), 1))
+            return rows * lengths[:, None].astype(np.float32)
+
+    d = SoftDict({"a": 1, "b": 2}, encoder=Uneven(), temperature=0.01)
+
+    matches = d.search("q").matches
+    assert [match.score for match in matches] == pytest.approx([1, 1], abs=1e-6)
+    assert [match.weight for match in matches] == pytest.approx([0.5, 0.5], abs=1e-4)
+
+
 def test_closing_ends_the_thread_and_refuses_what_waits_and_what_comes():
     before = threading.active_count()
     worker = EncoderWorker(Recorder())

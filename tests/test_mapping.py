@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import ChainMap
 from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from index import Catalog, Column, LoadOptions, SoftDict
+from index.errors import InvalidRequest, UnknownDataset, WrongValue
 
 HELD = {"a": 1, "b": 2, "c": None}
 Mapping = MutableMapping[str, Any]
@@ -57,6 +60,79 @@ def test_it_refuses_with_a_key_error_what_a_dict_does(ask: Callable[[Mapping], o
     for d in (SoftDict(HELD, encoder="random:1"), dict(HELD)):
         with pytest.raises(KeyError):
             ask(d)
+
+
+def test_a_default_is_given_back_as_it_is_held() -> None:
+    d = SoftDict({"x": {"p": 1, "q": "t"}}, encoder="random:1")
+    given = {"p": 2}
+
+    assert d.setdefault("k", given) == d["k"] == {"p": 2, "q": None}
+    assert SoftDict(encoder="random:1").setdefault("k", True) == "true"
+    assert SoftDict({"x": [0, 0]}, encoder="random:1").setdefault("k", [1, 2]) == (1, 2)
+
+
+MANY = {f"k{n}": 1.0 for n in range(300)}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (math.nan, "key 'odd', column 'value': nan is not a finite number"),
+        ("x", "key 'odd', column 'value': 'x' is text, not a number"),
+        ({"pp": 1}, "values.pp: key 'odd': no such column; there are: value"),
+    ],
+)
+def test_what_is_wrong_with_one_of_many_keys_says_whose_it_is(value: Any, message: str) -> None:
+    d = SoftDict(MANY, encoder="random:1")
+
+    with pytest.raises((WrongValue, InvalidRequest)) as caught:
+        d.update({"fine": 2, "odd": value})
+    assert str(caught.value).startswith(message)
+    assert dict(d) == MANY
+    with pytest.raises((WrongValue, InvalidRequest)) as caught:
+        d["odd"] = value
+    assert "odd" not in str(caught.value)  # there is but one
+
+
+def test_a_bare_value_among_some_by_column_is_the_fault_and_makes_no_column() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        SoftDict({"a": {"p": 1, "q": 2}, "b": 5}, encoder="random:1")
+
+    assert [(fault.where, fault.message) for fault in caught.value.faults] == [
+        ("values", "key 'b': write an object of column names and values; there are: p, q")
+    ]
+    d = SoftDict({"a": {"p": 1, "q": 2}, "b": None}, encoder="random:1")
+    assert dict(d) == {"a": {"p": 1, "q": 2}, "b": {"p": None, "q": None}}
+
+
+def test_all_that_is_wrong_with_an_entry_is_said_at_once() -> None:
+    d = SoftDict({"a": {"p": 1, "q": 2, "t": "x"}}, encoder="random:1")
+
+    with pytest.raises(InvalidRequest) as caught:
+        d["b"] = {"p": "dear", "q": math.inf, "s": 1, "t": "y"}
+    assert [(fault.where, fault.message) for fault in caught.value.faults] == [
+        ("values.p", "'dear' is text, not a number"),
+        ("values.q", "inf is not a finite number"),
+        ("values.s", "no such column; there are: p, q, t"),
+    ]
+    with pytest.raises(WrongValue) as one:
+        d["b"] = {"p": "dear", "q": 2}
+    assert (one.value.column, one.value.key) == ("p", None)
+
+
+def test_a_dataset_that_is_not_there_is_a_key_error_too(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        d = catalog.create("d", encoder="random:1")
+
+        assert ChainMap(catalog, {"e": 5})["e"] == 5  # type: ignore[arg-type]
+        assert (catalog.get("d"), catalog.get("e"), catalog.get("e", 5)) == (d, None, 5)
+        with pytest.raises(KeyError, match=r"^there is no dataset 'e'; there are: d$"):
+            catalog["e"]
+    with Catalog.open(tmp_path) as catalog:
+        gone = catalog["d"]  # of which nothing was read yet
+        catalog.delete("d")
+        with pytest.raises(UnknownDataset):
+            gone.get("a")  # nobody can say whether it has that key
 
 
 def test_values_are_looked_through_as_they_were_when_others_delete_meanwhile() -> None:

@@ -177,6 +177,8 @@ def _words(error: UnexpectedInput, given: str, place: int) -> str:
         if error.char in "\"'[":
             closing = "bracket" if error.char == "[" else "quote"
             return f"the {closing} that opens here is never closed"
+        if error.char in "%‰€$£" and given[:place].rstrip()[-1:].isdigit():
+            return f"{shown(error.char)} is not expected here; write the number without its unit"
         expected = _expected(error.allowed or (), given, place)
         return f"{shown(error.char)} is not expected here{expected}"
     token = cast(UnexpectedToken, error).token

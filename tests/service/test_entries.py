@@ -69,10 +69,13 @@ def test_put_refuses_a_value_of_another_type(client: CheckedClient) -> None:
 
 
 @pytest.mark.parametrize("value", [True, [1, True], {"deep": {"er": 1}}, [[1]]])
-def test_put_refuses_what_no_column_can_hold(client: CheckedClient, value: object) -> None:
+@pytest.mark.parametrize("dataset", ["paises", "colores"])
+def test_put_refuses_what_the_column_cannot_hold(
+    client: CheckedClient, dataset: str, value: object
+) -> None:
     body = {"values": {"value": value}}
 
-    assert list(client.faults("PUT", "/datasets/paises/entries/x", json=body)) == ["values"]
+    assert list(client.faults("PUT", f"/datasets/{dataset}/entries/x", json=body)) == ["value"]
 
 
 def test_put_names_every_unknown_column(client: CheckedClient) -> None:
@@ -82,6 +85,22 @@ def test_put_names_every_unknown_column(client: CheckedClient) -> None:
         "values.valor",
         "values.precio",
     }
+
+
+def test_put_names_every_fault_of_its_values(make: Make) -> None:
+    client = make()
+    table = {"a": {"price": 1, "tax": 2, "tag": True}, "c": {"tag": True}}
+    client.post("/datasets", json={"name": "d", "entries": table})
+
+    sent = {"values": {"price": True, "tax": {"a": 1}, "tags": 3}}
+    reply = client.put("/datasets/d/entries/b", json=sent)
+
+    assert reply.status_code == 422
+    assert [fault["where"] for fault in reply.get_json()["errors"]] == [
+        "values.price", "values.tax", "values.tags",
+    ]  # fmt: skip
+    taken = client.put("/datasets/d/entries/b", json={"values": {"tag": False}})
+    assert taken.get_json()["values"]["tag"] == "false"  # as a load takes it
 
 
 def test_delete_removes_one_key(client: CheckedClient) -> None:
