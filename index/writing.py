@@ -226,6 +226,7 @@ def load_report(
         ),
         dry_run=changes is None,
         detected=table.detected,
+        notes=table.notes,
         embedded=0 if changes is None else changes.embedded,
         reused=0 if changes is None else changes.reused,
         created=created,

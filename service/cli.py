@@ -184,6 +184,11 @@ def serve(**flags: Any) -> None:
 @click.option("--header/--no-header", default=None, help="Whether the first line names columns.")
 @click.option("--encoding", help="Of text, such as utf-8 or latin-1.")
 @click.option(
+    "--decimal",
+    type=click.Choice(["point", "comma"]),
+    help="What stands before decimals, where it was read wrong.",
+)
+@click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
     default="stop",
@@ -349,9 +354,7 @@ def datasets(home: Path | None, as_json: bool) -> None:
 @click.option(
     "--format",
     type=click.Choice(["csv", "jsonl", "parquet"]),
-    default="csv",
-    show_default=True,
-    help="Of the file.",
+    help="Of the file; as the name of the output ends, or CSV, if left out.",
 )
 @click.option(
     "--output",
@@ -366,7 +369,8 @@ def export(name: str, format: Any, output: Path | None, home: Path | None, as_js
     with _opened(home, as_json) as catalog:
         from .errors import ServiceError
 
-        blocks = catalog[name].export("jsonl" if as_json else format)
+        format = "jsonl" if as_json else format or _format_of(output)
+        blocks = catalog[name].export(format)
         if sys.stdout is None and output is None:
             raise ServiceError("there is no standard output; write -o FILE")
         if output is None or _is_stdout(output):
@@ -582,6 +586,17 @@ def _weight(given: str) -> tuple[str, float]:
         if equals:
             return key, float(weight)
     raise click.UsageError(f"--weight {given}: write KEY=WEIGHT, as in perro=0.1")
+
+
+def _format_of(output: Path | None) -> str:
+    """Give the format that a file's name promises."""
+    ending = "" if output is None else output.suffix.lower()
+    if ending not in ("", ".csv", ".jsonl", ".parquet"):
+        raise click.UsageError(
+            f"-o {output}: no format is written in {ending} files; name it .csv, .jsonl or "
+            ".parquet, or say --format"
+        )
+    return ending.removeprefix(".") or "csv"
 
 
 def _is_stdout(output: Path) -> bool:

@@ -117,6 +117,7 @@ def load_lines(report: Any) -> Iterator[str]:
         yield f"  {report.reused:,} of {texts:,} vectors were there already"
     for name, value in (report.detected or {}).items():
         yield f"  {name}: {value}"
+    yield from (f"  {note}" for note in report.notes)
     for entry in report.preview:
         held = zip(entry.values.values(), report.columns, strict=True)
         yield f"  {entry.key}: " + ", ".join(_text(value, column.unit) for value, column in held)

@@ -140,6 +140,7 @@ def _work(order: Order, state: Runtime) -> Work:
         delimiter=query.delimiter,
         header=query.header,
         encoding=order.encoding,
+        decimal=query.decimal,
         on_error=query.on_error,
         duplicates=query.duplicates,
         max_rows=settings.max_rows,

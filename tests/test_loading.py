@@ -775,6 +775,8 @@ def test_a_line_of_json_that_is_cut_short_is_told_where_it_ends(end: str) -> Non
         (["12 34", "1 2345"], "text"),
         (["12,50-", "7,10"], "number"),  # of SAP
         (["2-", "3-"], "text"),  # a German mark
+        (["(12,50)", "7,10", "(1.234,50)"], "number"),  # of bookkeepers
+        (["(2)", "(3)", "(1) 5,00", "((5,00))"], "text"),  # notes
         (["١", "٢"], "text"),
         (["inf", "1e999"], "text"),
         (["5e1234"], "text"),  # a code that no number is as great as
@@ -949,7 +951,17 @@ def test_what_is_spelled_with_a_unit_is_read_as_it_is_without(
         (["$5", "US$7"], "text", None),
         (["$5"] * 19 + ["€7"], "number", "$"),
         (["5,50 €"] * 19 + ["$7.50"], "number", "€"),  # written in another style, too
-        (["5 kg", "7 kg"], "text", None),  # of what units there are, the signs of money alone
+        (["5 kg", "7kg", "8"], "number", "kg"),
+        (["5 Kg", "7 KG"], "number", "kg"),
+        (["5 kg", "7 g"], "text", None),
+        (["505 990 km²", "357.022 km2", "-5 km²"], "number", "km²"),
+        (["-3,5 °C", "21 °C"], "number", "°C"),
+        (["120 km/h", "90km/h"], "number", "km/h"),
+        (["5 m", "7 M"], "text", None),  # what they are millions of, nobody knows
+        (["5 kg.", "7 kg/m"], "text", None),
+        (["kg 5", "kg 7"], "text", None),
+        (["A4", "A5"], "text", None),
+        (["(5 kg)", "(7 kg)"], "text", None),
         (["5 euros", "7 euros"], "text", None),
         (["1,20 €/kg", "2 €/kg"], "number", "€/kg"),
         (["$5/h", "$7/h"], "text", None),
@@ -1033,6 +1045,83 @@ def test_a_minus_may_stand_behind_the_code_of_a_currency_as_in_switzerland() -> 
         ("Wein", (-1234.5,)),
         ("Brot", (45,)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("content", "guessed", "wanted", "numbers"),
+    [
+        ("Madrid;40.416\nPozo;-3.703\n", [40416, -3703], "point", [40.416, -3.703]),
+        ("Brot\t1.100\nWein\t2.500\n", [1.1, 2.5], "comma", [1100, 2500]),
+        ("Brot|1,100\nWein|2,500\n", ["1,100", "2,500"], "comma", [1.1, 2.5]),
+        ("Brot,1.100\nWein,2.5\n", [1.1, 2.5], "point", [1.1, 2.5]),
+    ],
+)
+def test_who_knows_it_says_what_stands_before_decimals(
+    content: str, guessed: list[Any], wanted: Any, numbers: list[float]
+) -> None:
+    assert [value for _, (value,) in load(content)] == guessed
+    assert [value for _, (value,) in load(content, decimal=wanted)] == numbers
+    assert detected(content, decimal=wanted)["decimal"] == wanted
+
+
+def test_columns_in_two_styles_are_mixed() -> None:
+    content = "k|a|b\nx|1,5|1.25\ny|2,5|7\n"
+
+    assert load(content) == [("x", (1.5, 1.25)), ("y", (2.5, 7))]
+    assert detected(content)["decimal"] == "mixed"
+    assert columns(content, decimal="comma") == {"a": "number", "b": "text"}
+    assert "decimal" not in detected("k|a\nx|hola\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "notes"),
+    [
+        (
+            "producto;precio;clase\nleche;0,95 €;a\nqueso;consultar;b\npan; gratis ;a\nte;2 €;b\n",
+            ["'precio' is text: on line 3, 'consultar' is not a number like the others"],
+        ),
+        (
+            "k;a\nx;1.250,00\ny;1.20\n",
+            ["'a' is text: on line 3, '1.20' is not a number like the others"],
+        ),
+        (
+            "k;a\nx;5 €\ny;5 $\nz;7 €\n",
+            ["'a' is text: on line 3, '5 $' is not a number like the others"],
+        ),
+        ("k;a\nx;28001\ny;08001\nz;28002\n", []),  # codes
+        ("k;a\nx;5\ny;no\nz;nunca\n", []),  # most are labels
+        ("k;a\nx;5\ny;\nz;-\n", []),
+    ],
+)
+def test_it_says_which_cell_kept_a_column_from_being_numbers(
+    content: str, notes: list[str]
+) -> None:
+    with read_table(content.encode()) as table:
+        assert list(table.notes) == notes
+    name = "precio" if "precio" in content else "a"
+    with read_table(content.encode(), LoadOptions(columns={name: "text"})) as table:
+        assert table.notes == ()  # who asked for it need not be told
+
+
+def test_labels_have_no_blanks_around_them_and_texts_keep_theirs() -> None:
+    content = "k;tipo;nota\na; fresco;uno \nb;fresco;dos\nc;fresco\u00a0; tres\nd;seco;\n"
+
+    assert columns(content) == {"tipo": "category", "nota": "text"}
+    assert load(content) == [
+        ("a", ("fresco", "uno ")),
+        ("b", ("fresco", "dos")),
+        ("c", ("fresco", " tres")),
+        ("d", ("seco", None)),
+    ]
+
+
+def test_a_table_of_markdown_is_read_without_the_rule_under_its_header() -> None:
+    content = "| Artículo | Precio | Nota |\n|---|---:|:---:|\n| leche | 1,20 € | a  b |\n"
+    content += "| pan | 2 € |  |\n"
+
+    assert load(content) == [("leche", (1.2, "a  b")), ("pan", (2, None))]
+    assert load("k|v\n---|---\na|1\n") == [("a", (1,))]
+    assert load("k;v\n---;5\na;1\n") == [("---", (5,)), ("a", (1,))]  # where nothing draws rules
 
 
 def test_a_round_sum_says_how_the_others_are_written() -> None:
@@ -1814,6 +1903,31 @@ def test_times_that_python_cannot_tell_are_refused_unless_skipped(array: pa.Arra
     with pytest.raises(UnreadableSource, match=r"column 'v' cannot be .*the type 'skip'"):
         read_table(content)
     assert load(content, columns={"v": "skip"}) == [("a", ())]
+
+
+def as_pandas_writes(columns: dict[str, list[Any]], *index: str) -> bytes:
+    notes = {b"pandas": json.dumps({"index_columns": list(index)}).encode()}
+    return parquet(pa.table(columns).replace_schema_metadata(notes))
+
+
+def test_row_labels_of_a_data_frame_are_no_values_but_where_they_are_keys() -> None:
+    label = "__index_level_0__"
+    sorted_ = as_pandas_writes(
+        {"fruit": ["plum", "pear"], "price": [1.5, 2.0], label: [7, 3]}, label
+    )
+    named = as_pandas_writes({"price": [1.5, 2.0], label: ["plum", "pear"]}, label)
+    numbered = as_pandas_writes({"price": [1.5, 2.0], "shop": [7, 3]}, "shop")
+    alone = as_pandas_writes({label: [7, 3]}, label)
+    own = parquet(pa.table({"fruit": ["plum"], label: [7]}))  # no pandas wrote this
+
+    assert load(sorted_) == [("plum", (1.5,)), ("pear", (2,))]
+    assert load(sorted_, key=label) == [("7", ("plum", 1.5)), ("3", ("pear", 2))]
+    assert columns(sorted_, columns={label: "number"}) == {"price": "number", label: "number"}
+    assert columns(sorted_, columns={label: "skip"}) == {"price": "number"}
+    assert load(named) == [("plum", (1.5,)), ("pear", (2,))]
+    assert columns(numbered, key="price") == {"shop": "number"}
+    assert load(alone) == [("7", ()), ("3", ())]
+    assert load(own) == [("plum", (7,))]
 
 
 def test_nan_in_parquet_is_a_bad_row() -> None:

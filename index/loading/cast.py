@@ -112,8 +112,13 @@ def _vector_of_cell(column: Column, cell: object) -> Value:
 
 
 def _label_of_cell(column: Column, textual: bool, cell: object) -> Value:
-    blank = textual and isinstance(cell, str) and (not cell or cell.isspace())
-    return None if blank else cast_value(cell, column)
+    if textual and isinstance(cell, str):
+        stripped = cell.strip()
+        if not stripped:
+            return None
+        if column.type == "category":  # nobody sees that "fresh " is another label
+            cell = stripped
+    return cast_value(cell, column)
 
 
 def in_another_unit(shown: str, unit: str, column: Column) -> WrongValue:

@@ -22,6 +22,7 @@ from index.loading.sources import Source
 from index.loading.text import LONGEST_LINE, bounded_lines, find_encoding, open_text
 
 _LINE_BREAK = re.compile(r"\s*[\r\n]\s*")  # as spreadsheets have them in names
+_RULE = re.compile(r"\|?\s*:?-{3,}:?\s*(?:\|\s*:?-{3,}:?\s*)*\|?")  # under Markdown's header
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
@@ -102,8 +103,12 @@ class CsvReader(Reader):
                     return
                 if _holds_bare_nul(spelled):
                     yield line, [], "the line holds a NUL character outside quotes"
-                elif any(map(str.strip, cells)):
-                    yield line, cells, None
+                elif any(map(str.strip, cells)) and not self._is_rule(spelled):
+                    padded = self._dialect.delimiter == "|"  # as in Markdown
+                    yield line, [*map(str.strip, cells)] if padded else cells, None
+
+    def _is_rule(self, lines: Sequence[str]) -> bool:
+        return self._dialect.delimiter == "|" and bool(_RULE.fullmatch("".join(lines).strip()))
 
     def _csv_fault(self, error: csv.Error, first: int, last: int) -> str:
         if "unexpected end" in str(error) or "field larger" in str(error):

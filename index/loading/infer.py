@@ -19,6 +19,8 @@ numbers; then the separator: spreadsheets take ";" where a comma is in the numbe
 1,234 % the other, but in a file separated by commas: no price has three decimals, and no share is
 in thousands.
 
+A style that is wanted (``decimal``) is that of every column.
+
 Where half of a column's numbers have a unit (12 €, 10 %), it is the column's: the others are read
 as being in it, and what has another unit is no number. Of the texts of JSON and Parquet, those with
 a unit are read as in text files: for the others, either has numbers.
@@ -45,13 +47,15 @@ class Profile:
 
     def __init__(self) -> None:
         self.kinds: Counter[Kind] = Counter()
+        self.first: dict[Kind, tuple[int, object]] = {}  # line and cell
         self._labels: set[str] | None = set()  # None where they are too many for a category
 
-    def add(self, cell: object, kind: Kind) -> None:
+    def add(self, cell: object, kind: Kind, line: int = 0) -> None:
         self.kinds[kind] += 1
+        self.first.setdefault(kind, (line, cell))
         if self._labels is not None and kind.name not in _NO_LABELS:
             try:
-                label = cell if isinstance(cell, str) else str(cell)
+                label = cell.strip() if isinstance(cell, str) else str(cell)
             except ValueError:  # more digits than Python spells: the cast will refuse it
                 self._labels = None
                 return
@@ -87,9 +91,24 @@ class Profile:
 
     def numbers(self, style: Style) -> int:
         """Count the numbers of a style that have the column's unit, or none."""
-        fitting, units = (*EITHER, "plain", style), ("", self.unit())
-        fit = (n for kind, n in self.kinds.items() if kind.name in fitting and kind.unit in units)
-        return sum(fit)
+        return sum(self.kinds[kind] for kind in self._fitting(style))
+
+    def _fitting(self, style: Style) -> list[Kind]:
+        names, units = (*EITHER, "plain", style), ("", self.unit())
+        return [kind for kind in self.kinds if kind.name in names and kind.unit in units]
+
+    def in_the_way(self, style: Style) -> tuple[int, object] | None:
+        """The line and the cell of the first that is no number, where half of the others are.
+
+        None where labels look like numbers and are none (007): no cell is in the way.
+        """
+        fitting = self._fitting(style)
+        written = self.cells - self.count("mark")
+        if self.count("code") or 2 * sum(self.kinds[kind] for kind in fitting) < written:
+            return None
+        others = {kind for kind in self.first if kind.name not in ("mark", "missing")}
+        places = (self.first[kind] for kind in others.difference(fitting))
+        return min(places, key=lambda place: place[0], default=None)
 
     def unit(self) -> str | None:
         """The unit that half of the numbers have, at least."""
@@ -139,16 +158,17 @@ class Inference:
         *,
         names: Iterable[str] = (),
         delimiter: str | None = None,
+        decimal: Style | None = None,
     ) -> None:
         self.profiles = {name: Profile() for name in names}
-        self._kind, self._delimiter = kind, delimiter
+        self._kind, self._delimiter, self._decimal = kind, delimiter, decimal
 
-    def add(self, record: Mapping[str, object]) -> None:
+    def add(self, record: Mapping[str, object], line: int = 0) -> None:
         for name, cell in record.items():
             profile = self.profiles.get(name)
             if profile is None:
                 profile = self.profiles[name] = Profile()
-            profile.add(cell, self._kind(cell))
+            profile.add(cell, self._kind(cell), line)
 
     def file_style(self) -> Style | None:
         """The one style that the columns of numbers show, None where they disagree.
@@ -169,7 +189,7 @@ class Inference:
         file_style = self.file_style()
         typed = {}
         for name, profile in self.profiles.items():
-            style = profile.style(file_style, self._delimiter)
+            style = self._decimal or profile.style(file_style, self._delimiter)
             typed[name] = profile.column(name, profile.type(style, share)), style or "comma"
         return typed
 

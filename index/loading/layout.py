@@ -7,7 +7,7 @@ A column's *source* is what the file calls it, or its place where the file does 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -31,7 +31,8 @@ class Layout:
     key_column: str
     columns: tuple[Column, ...]
     casts: tuple[tuple[str, Callable[[object], Value]], ...]  # source of each column, cast
-    decimal: Style | None  # the one style of the columns of numbers
+    decimal: str | None  # the style of the columns of numbers, or "mixed"
+    notes: tuple[str, ...]  # on columns that one cell kept from being numbers
 
 
 def lay_out(
@@ -44,7 +45,7 @@ def lay_out(
     """Settle the columns from what the caller wants, the file declares and its cells show."""
     _check_names(reader, inference.profiles, file)
     if not inference.profiles:  # no row has a cell: what is wrong with each is told later
-        return Layout(KEYED, "key", (), (), None)
+        return Layout(KEYED, "key", (), (), None, ())
     evidence = _Evidence(reader, inference, options, expected)
     types = {source: evidence.type(source, source) for source in inference.profiles}
     unused = [source for source in types if types[source] == "skip" or evidence.is_blank(source)]
@@ -103,7 +104,9 @@ class _Evidence:
         self, key_source: str, key_column: str, sources: Iterable[tuple[str, str]]
     ) -> Layout:
         """Make the layout of the columns with these sources and names, but for those to skip."""
-        columns, casts, styles = [], [], set()
+        columns, casts = [], []
+        styles: set[Style] = set()
+        notes: list[str] = []
         for source, name in sources:
             if self.type(source, name) == "skip":  # by the name that it was given here
                 continue
@@ -112,8 +115,18 @@ class _Evidence:
             unit = self._reader.units.get(source)
             casts.append((source, caster(column, style, textual=self._reader.textual, unit=unit)))
             styles |= {style} if column.type == "number" else set()
-        decimal = styles.pop() if self._reader.textual and len(styles) == 1 else None
-        return Layout(key_source, key_column, tuple(columns), tuple(casts), decimal)
+            if name not in self._settled and column.type in ("category", "text"):
+                notes += self._notes(source, column, style)
+        decimal = ("mixed" if len(styles) > 1 else styles.pop()) if styles else None
+        decimal = decimal if self._reader.textual else None
+        return Layout(key_source, key_column, tuple(columns), tuple(casts), decimal, tuple(notes))
+
+    def _notes(self, source: str, column: Column, style: Style) -> Iterator[str]:
+        """Say why a column is none of numbers, where it nearly is one."""
+        if self._reader.textual and (found := self._profiles[source].in_the_way(style)):
+            line, cell = found
+            no_number = f"{shown(str(cell).strip())} is not a number like the others"
+            yield f"{column.name!r} is {column.type}: on line {line}, {no_number}"
 
 
 def _choose_key(

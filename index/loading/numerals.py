@@ -34,7 +34,7 @@ _KINDS = re.compile(
     re.ASCII | re.VERBOSE,
 )
 EITHER = ("int", "power", "dot_either", "comma_either")  # the kinds that fit both styles
-_UNUSUAL = re.compile(r"[\s'’\u2212]|-\Z")
+_UNUSUAL = re.compile(r"[\s'’\u2212]|-\Z|\A\(")
 # 1 234,56, 1'234.56 and 1 234; nine digits with plain spaces are a telephone number.
 _GROUPED = re.compile(
     r"""[+-]?(?:
@@ -43,7 +43,8 @@ _GROUPED = re.compile(
     )""",
     re.ASCII | re.VERBOSE,
 )
-_OWED = re.compile(r"(\d.*[.,]\d{2,})-")  # as SAP writes it; 2- is a mark
+# As SAP and bookkeepers write it; 2- is a mark, and (2) a note.
+_OWED = re.compile(r"(\d.*[.,]\d{2,})-|\((\d.*[.,]\d{2,})\)")
 
 
 class Numeral(NamedTuple):
@@ -96,7 +97,7 @@ def _plain(spelled: str) -> str:
         return spelled
     plain = spelled.replace("\u2212", "-")
     if owed := _OWED.fullmatch(plain):
-        plain = f"-{owed[1]}"
+        plain = f"-{owed[1] or owed[2]}"
     return _UNUSUAL.sub("", plain) if _GROUPED.fullmatch(plain) else plain
 
 

@@ -19,6 +19,7 @@ KINDS: dict[str, tuple[Any, str]] = {
     "delimiter": (str | None, "one character such as , or ;"),
     "header": (bool | None, "True or False"),
     "encoding": (str | None, "the name of one, such as utf-8"),
+    "decimal": (str | None, "point or comma"),
     "max_rows": (int | None, "a whole number"),
     "max_key_length": (int, "a whole number"),
 }
@@ -43,6 +44,9 @@ class LoadOptions:
         Columns to filter by with ``where``: kept, and never blended.
     delimiter, header, encoding : optional
         Of text formats; detected if left out.
+    decimal : "point" or "comma", optional
+        What stands before the decimals of numbers that are spelled; by column, from how they
+        look, if left out.
     on_error : "stop" or "skip"
         Whether a bad row stops the load or is left out and reported.
     duplicates : "error", "first", "last" or "mean"
@@ -62,6 +66,7 @@ class LoadOptions:
     delimiter: str | None = None
     header: bool | None = None
     encoding: str | None = None
+    decimal: Literal["point", "comma"] | None = None
     on_error: Literal["stop", "skip"] = "stop"
     duplicates: Literal["error", "first", "last", "mean"] = "error"
     max_rows: int | None = None
@@ -80,6 +85,7 @@ class LoadOptions:
             return
         choices = {
             "format": (self.format, (None, *FORMATS)),
+            "decimal": (self.decimal, (None, "point", "comma")),
             "on_error": (self.on_error, ("stop", "skip")),
             "duplicates": (self.duplicates, ("error", "first", "last", "mean")),
         }

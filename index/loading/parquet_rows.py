@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
@@ -19,6 +20,8 @@ BATCH = 4_096  # rows
 # What ``writers`` notes in the schema, so that columns come back as what they were.
 KEY_NOTE, TYPES_NOTE = b"softdict.key", b"softdict.types"
 ATTRIBUTES_NOTE, UNITS_NOTE = b"softdict.attributes", b"softdict.units"
+PANDAS_NOTE = b"pandas"
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 _Noted = TypeVar("_Noted", dict[str, Any], list[Any])
 
 
@@ -29,7 +32,9 @@ class ParquetReader(Reader):
         self._source = source
         with self._open() as file:
             schema = file.schema_arrow
-        self.names = [name for name in schema.names if options.columns.get(name) != "skip"]
+        skipped = {name for name, wanted in options.columns.items() if wanted == "skip"}
+        skipped |= _row_labels(schema) - {options.key, *options.columns}
+        self.names = [name for name in schema.names if name not in skipped]
         self.left_out = [name for name in schema.names if name not in self.names]
         self._texts: list[str] = []
         self.types: dict[str, str] = {}
@@ -100,6 +105,18 @@ class ParquetReader(Reader):
                 f"{self._source.name}: column {name!r} cannot be read: {error}; "
                 f"write it as text, or {LEAVE_OUT}"
             ) from error
+
+
+def _row_labels(schema: Any) -> set[str]:
+    """Name the indexes of a data frame that nobody named: where its rows stood before a sort.
+
+    One of texts may be its keys; and where there is nothing else, it is what there is.
+    """
+    notes = _noted(schema.metadata or {}, PANDAS_NOTE, {})
+    indexes = [name for name in notes.get("index_columns") or () if isinstance(name, str)]
+    unnamed = {name for name in indexes if _UNNAMED_INDEX.fullmatch(name)}
+    found = {n for n in schema.names if n in unnamed and not _is_text(schema.field(n).type)}
+    return found if len(found) < len(schema.names) else set()
 
 
 def _can_be_held(kind: Any) -> bool:

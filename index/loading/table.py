@@ -18,7 +18,15 @@ from types import TracebackType
 from typing import BinaryIO
 
 from index.answers import Column, Progress
-from index.errors import BadRow, BadRows, InvalidKey, UnreadableSource, WrongValue
+from index.errors import (
+    BadRow,
+    BadRows,
+    Fault,
+    InvalidKey,
+    InvalidRequest,
+    UnreadableSource,
+    WrongValue,
+)
 from index.loading.cast import check_key
 from index.loading.formats import find_format, open_reader
 from index.loading.infer import Inference
@@ -51,6 +59,8 @@ class Table:
         What the characters of the entries' keys and texts take in memory.
     detected : dict
         What was found out about a text format: delimiter, header, encoding, decimal.
+    notes : tuple of str
+        What its columns might have been, but for a cell.
     """
 
     def __init__(
@@ -69,6 +79,7 @@ class Table:
         self._layout = lay_out(self._reader, inference, options, expected, source.name)
         self.key_column = self._layout.key_column
         self.columns = self._layout.columns
+        self.notes = self._layout.notes
         self.detected = dict(self._reader.detected)
         if self._layout.decimal:
             self.detected["decimal"] = self._layout.decimal
@@ -81,13 +92,15 @@ class Table:
     def _inspect(self, ticker: _Ticker) -> Inference:
         reader, most = self._reader, self._options.max_rows
         kind = kind_in_text if reader.textual else kind_in_json
-        inference = Inference(kind, names=reader.names, delimiter=reader.delimiter)
+        inference = Inference(
+            kind, names=reader.names, delimiter=reader.delimiter, decimal=self._options.decimal
+        )
         for row in reader:
             self.rows += 1
             if most is not None and self.rows > most:
                 rows = counted(most, "row", "rows")
                 raise UnreadableSource(f"{self._source.name} has more than {rows}")
-            inference.add(row.cells)
+            inference.add(row.cells, row.line)
             if len(inference.profiles) > MOST_COLUMNS:
                 raise UnreadableSource(
                     f"{self._source.name} has more than {MOST_COLUMNS:,} columns; "
@@ -266,6 +279,8 @@ def read_table(
     BadRows
         Rows that cannot be loaded, under ``on_error="stop"``.
     """
+    if not isinstance(options, LoadOptions):
+        raise InvalidRequest(Fault("options", 'write LoadOptions(key="name", …)'))
     options.check()
     opened = Source(source, filename)
     named = filename or (str(source) if isinstance(source, (str, Path)) else None)

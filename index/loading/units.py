@@ -1,8 +1,8 @@
-"""The unit of a numeral: the sign of a currency, or of parts in a hundred or a thousand.
+"""The unit of a numeral: the sign of a currency, of parts in a hundred or a thousand, a measure's.
 
 It stands at either end, once: ``12,50 €``, ``-$12.50``, ``EUR 12.50``, ``12eur``, ``R$ 1.234,50``,
 ``499 kr``, ``10 %``. Money may be for a measure of something, ``12 €/kg``. A sum in parentheses is
-negative, ``($5.00)``, and ``5,- €`` is a round one.
+negative, ``($5.00)``, and ``5,- €`` is a round one. A measure's stands behind: ``505 990 km²``.
 """
 
 from __future__ import annotations
@@ -22,12 +22,23 @@ _WORDS = ("kr", "Kr", "zł", "Kč", "Ft", "Rs", "руб", "грн")
 # After a number, as "12eur"; before one, "try 2" and COP26 are labels.
 _NAMES = {name: name for name in (*_CODES, *_WORDS)} | {code.lower(): code for code in _CODES}
 _NAME = rf"(?:{'|'.join((*_CODES, *_WORDS))})"
+# Of measures: mass, length, area, volume, time, speed, temperature, power, data, food.
+_MEASURES = (
+    *("mg", "g", "kg", "t", "lb", "oz", "mm", "cm", "m", "km", "mi", "ft", "in", "cm²", "m²"),
+    *("km²", "ha", "ml", "cl", "l", "hl", "cm³", "m³", "ms", "s", "min", "h", "km/h", "m/s", "mph"),
+    *("°", "°C", "°F", "W", "kW", "kWh", "MWh", "V", "Hz", "kHz", "MHz", "GHz", "kB", "MB"),
+    *("GB", "TB", "kcal", "kJ", "mg/l", "g/l", "kg/m³", "g/km", "l/100km"),
+)
+_SPELLINGS = {name: name for name in _MEASURES}
+_SPELLINGS |= {n.replace("²", "2").replace("³", "3"): n for n in _MEASURES if n[-1] in "²³"}
+_SPELLINGS |= {"Kg": "kg", "KG": "kg", "gr": "g", "L": "l", "mL": "ml", "km/hr": "km/h"}
 # CHF-12.50 is Swiss, and COP-26 a conference.
 _BEFORE = re.compile(
     rf"([+\-\u2212]?)\s?({_MARK}|{_NAME}\.?(?=\s|[\-\u2212]\d.*[.,]\d\d\Z))\s?(.+)"
 )
 _PER = r"/[^\W\d_]{1,10}[23]?"  # /kg, /m² and /m2
 _AFTER = re.compile(rf"(.*(?:\d-?|[.,][-–—]?))\s?(?:({_MARK})|([^\W\d_]{{2,3}})\.?)({_PER}|)")
+_MEASURED = re.compile(rf"(.*\d)\s?({'|'.join(map(re.escape, _SPELLINGS))})")
 _NEGATIVE = re.compile(rf"({_MARK}|)\s?\(([^()]+)\)\s?({_MARK}|)")
 _ROUND = re.compile(r"(?<=\d)([.,])[-–—]\Z")
 _DASH = re.compile(rf"[-–—]\s*(?:{_MARK}|{_NAME})|(?:{_MARK}|{_NAME})\s*[-–—]")
@@ -49,6 +60,8 @@ def unit_apart(spelled: str) -> tuple[str, str]:
     elif plain[:1] in _STARTS and (found := _AFTER.fullmatch(plain)):
         numeral, unit = found[1], found[2] or _NAMES.get(found[3], "")
         unit += found[4] if unit not in "%‰" else ""
+    if not unit and plain[:1] in _STARTS and (found := _MEASURED.fullmatch(spelled)):
+        return found[1].replace(" ", "\u00a0"), _SPELLINGS[found[2]]
     if not unit or (unit in "%‰" and plain is not spelled):  # (45 %) is a share in print
         return spelled, ""
     return _ROUND.sub(r"\g<1>0", numeral.replace(" ", "\u00a0")), unit.removesuffix(".")

@@ -598,6 +598,7 @@ async function load(send) {
     await began;
     tell(() => [
       t("loaded", number(outcome.loaded, 9), outcome.key_column, outcome.columns.map(drawColumn).join(", ") || "–"),
+      ...outcome.notes.map((note) => ` ${note}.`),
       ...(outcome.bad_row_count ? [" ", t("leftOut", number(outcome.bad_row_count, 9))] : []),
     ]);
     for (const name of ["replace", "skip"]) $(name).checked = false;

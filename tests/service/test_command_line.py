@@ -123,6 +123,17 @@ def test_what_is_loaded_is_listed_found_compared_exported_and_deleted(
     rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     assert {row["key"]: row["valor"] for row in rows} == COUNTRIES
     assert list(tmp_path.glob("*.part")) == []
+    for name in ("out2.jsonl", "out2.parquet", "out2.csv", "out2"):  # as the name says
+        assert run("export", "paises", "-o", str(tmp_path / name)).returncode == 0
+    assert (tmp_path / "out2.jsonl").read_bytes() == out.read_bytes()
+    assert (tmp_path / "out2.parquet").read_bytes().startswith(b"PAR1")
+    assert (tmp_path / "out2").read_bytes() == (tmp_path / "out2.csv").read_bytes()
+    assert (tmp_path / "out2").read_text().startswith("key,valor\n")
+    refused = run("export", "paises", "-o", str(tmp_path / "out2.xlsx"))
+    assert (refused.returncode, (tmp_path / "out2.xlsx").exists()) == (2, False)
+    assert "name it .csv, .jsonl or .parquet, or say --format" in refused.stderr
+    sheet = ("export", "paises", "--format", "csv", "-o", str(tmp_path / "out2.xlsx"))
+    assert run(*sheet).returncode == 0
 
     assert run("delete", "paises").stdout == "deleted paises\n"
     assert json.loads(run("datasets", "--json").stdout) == {"datasets": []}
