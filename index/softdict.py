@@ -388,7 +388,10 @@ class SoftDict(MutableMapping[str, Any]):
         return bare(values)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Give what a key holds, or the default: of a KeyError it may be the dataset's own."""
+        """Give what a key holds, or the default.
+
+        ``Mapping``'s own would take a dataset that was deleted for a key that is not there.
+        """
         snapshot = self._snapshot
         place = snapshot.find(key) if isinstance(key, str) else None
         return default if place is None else bare(snapshot.parted(place)[0])

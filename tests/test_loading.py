@@ -1064,6 +1064,13 @@ def test_who_knows_it_says_what_stands_before_decimals(
     assert detected(content, decimal=wanted)["decimal"] == wanted
 
 
+def test_measures_may_name_columns() -> None:
+    content = "atleta,100 m,200 m\nAna,11.5,23.1\nEva,11.9,24.0\n"
+
+    assert columns(content) == {"100 m": "number", "200 m": "number"}
+    assert load("pieza,3 kg\ntuerca,5 kg\n") == [("pieza", (3,)), ("tuerca", (5,))]
+
+
 def test_columns_in_two_styles_are_mixed() -> None:
     content = "k|a|b\nx|1,5|1.25\ny|2,5|7\n"
 

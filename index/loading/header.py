@@ -12,7 +12,7 @@ from itertools import pairwise, zip_longest
 
 from index.loading.dialect import DELIMITERS, NO_DELIMITER, Dialect
 from index.loading.kinds import kind_in_text
-from index.loading.units import unit_apart
+from index.loading.units import is_measure, unit_apart
 
 # Columns that hold keys, the surest first; compared without case and accents.
 KEY_NAMES = (
@@ -33,8 +33,9 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
 
     One that names a known key column does. Else it does unless it holds a number, a vector, an
     empty or a repeated cell, has one cell only (a list of words) or is the only row. Years that
-    follow one another are names, though, and the first cell may be empty, as over the index of a
-    data frame. Columns in which no row has anything are not looked at.
+    follow one another are names, though, and so are measures (100 m) over what is none in their
+    unit; and the first cell may be empty, as over the index of a data frame. Columns in which no
+    row has anything are not looked at.
     """
     columns = [cells for cells in zip_longest(*rows, fillvalue="") if "".join(cells).strip()]
     names = [cells[0].strip() for cells in columns]
@@ -43,6 +44,8 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
     if len(rows) < 2 or len(names) < 2:
         return False
     below = [cells[1].strip() for cells in columns]
+    if any(map(_are_measured, names, below)):
+        return False
     if len(set(names)) < len(names):  # names even so, where one stands over a number
         return all(map(_is_name, names)) and _holds_values(below)
     if not _is_name(names[0]) and (names[0] or not below[0]):
@@ -101,7 +104,13 @@ def _names_keys(cells: Iterable[str]) -> bool:
 
 
 def _is_name(cell: str) -> bool:
-    return kind_in_text(cell).name in ("label", "mark")
+    kind = kind_in_text(cell)
+    return kind.name in ("label", "mark") or is_measure(kind.unit)  # as 100 m over times
+
+
+def _are_measured(above: str, below: str) -> bool:
+    unit = kind_in_text(above).unit
+    return is_measure(unit) and unit == kind_in_text(below).unit
 
 
 def _holds_values(cells: Iterable[str]) -> bool:

@@ -67,6 +67,11 @@ def unit_apart(spelled: str) -> tuple[str, str]:
     return _ROUND.sub(r"\g<1>0", numeral.replace(" ", "\u00a0")), unit.removesuffix(".")
 
 
+def is_measure(unit: str) -> bool:
+    """Say whether it is the unit of a measure, and of no money or share."""
+    return unit in _MEASURES
+
+
 def is_dash(spelled: str) -> bool:
     """Say whether a unit has a dash for a number: "-   €" is how spreadsheets print no sum."""
     return _DASH.fullmatch(spelled) is not None
