@@ -189,6 +189,12 @@ def serve(**flags: Any) -> None:
     help="What stands before decimals, where it was read wrong.",
 )
 @click.option(
+    "--missing",
+    multiple=True,
+    metavar="TEXT",
+    help="A cell that says that there is no value, such as 'consultar'.",
+)
+@click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
     default="stop",

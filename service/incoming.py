@@ -443,6 +443,11 @@ class LoadQuery(In):
     decimal: Literal["point", "comma"] | None = Field(
         default=None, description="what stands before decimals; by how a column looks, if left out"
     )
+    missing: Annotated[list[str] | None, BeforeValidator(_names), WithJsonSchema(TEXT)] = Field(
+        default=None,
+        description="cells that say that there is no value, such as consultar: texts separated by "
+        "commas, or a JSON list",
+    )
     on_error: Literal["stop", "skip"] = Field(default="stop", description="what a bad row does")
     duplicates: Literal["error", "first", "last", "mean"] = Field(
         default="error", description="which value a key has that stands twice"

@@ -141,6 +141,7 @@ def _work(order: Order, state: Runtime) -> Work:
         header=query.header,
         encoding=order.encoding,
         decimal=query.decimal,
+        missing=tuple(query.missing or ()),
         on_error=query.on_error,
         duplicates=query.duplicates,
         max_rows=settings.max_rows,

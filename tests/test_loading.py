@@ -1080,21 +1080,19 @@ def test_columns_in_two_styles_are_mixed() -> None:
     assert "decimal" not in detected("k|a\nx|hola\n")
 
 
+LIKE = "is not a number like the others"
+GAP = "; if it says that there is none, name it in the option missing"
+
+
 @pytest.mark.parametrize(
     ("content", "notes"),
     [
         (
-            "producto;precio;clase\nleche;0,95 €;a\nqueso;consultar;b\npan; gratis ;a\nte;2 €;b\n",
-            ["'precio' is text: on line 3, 'consultar' is not a number like the others"],
+            "k;a;b\nx;0,95 €;y\ny;consultar;n\nz; gratis ;y\nw;2 €;n\n",
+            [f"'a' is text: on line 3, 'consultar' {LIKE}{GAP}"],
         ),
-        (
-            "k;a\nx;1.250,00\ny;1.20\n",
-            ["'a' is text: on line 3, '1.20' is not a number like the others"],
-        ),
-        (
-            "k;a\nx;5 €\ny;5 $\nz;7 €\n",
-            ["'a' is text: on line 3, '5 $' is not a number like the others"],
-        ),
+        ("k;a\nx;1.250,00\ny;1.20\n", [f"'a' is text: on line 3, '1.20' {LIKE}"]),
+        ("k;a\nx;5 €\ny;5 $\nz;7 €\n", [f"'a' is text: on line 3, '5 $' {LIKE}"]),
         ("k;a\nx;28001\ny;08001\nz;28002\n", []),  # codes
         ("k;a\nx;5\ny;no\nz;nunca\n", []),  # most are labels
         ("k;a\nx;5\ny;\nz;-\n", []),
@@ -1105,9 +1103,27 @@ def test_it_says_which_cell_kept_a_column_from_being_numbers(
 ) -> None:
     with read_table(content.encode()) as table:
         assert list(table.notes) == notes
-    name = "precio" if "precio" in content else "a"
-    with read_table(content.encode(), LoadOptions(columns={name: "text"})) as table:
+    with read_table(content.encode(), LoadOptions(columns={"a": "text"})) as table:
         assert table.notes == ()  # who asked for it need not be told
+
+
+def test_who_loads_says_which_marks_are_gaps() -> None:
+    content = "k;a;t\nx;0,95 €;uno\ny; consultar;consultar\nz;agotado;dos\n"
+
+    given = ("consultar", "agotado")
+    assert columns(content) == {"a": "text", "t": "text"}
+    assert columns(content, missing=given) == {"a": "number", "t": "text"}
+    assert load(content, missing=given) == [
+        ("x", (0.95, "uno")), ("y", (None, None)), ("z", (None, "dos")),
+    ]  # fmt: skip
+    with pytest.raises(BadRows, match=r"line 3: the key is empty"):
+        read_table(content.encode(), LoadOptions(missing=("y",)))
+    rows = b'[{"k": "x", "a": 1}, {"k": "y", "a": "consultar"}]'
+    assert load(rows, missing=["consultar"]) == [("x", (1,)), ("y", (None,))]
+    with pytest.raises(InvalidRequest, match="missing: write a list of texts"):
+        read_table(rows, LoadOptions(missing="consultar"))  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match="missing: write a list of texts"):
+        read_table(rows, LoadOptions(missing=(5,)))  # type: ignore[arg-type]
 
 
 def test_labels_have_no_blanks_around_them_and_texts_keep_theirs() -> None:

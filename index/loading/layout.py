@@ -16,6 +16,7 @@ from index.errors import Fault, InvalidRequest, UnreadableSource
 from index.loading.cast import caster
 from index.loading.header import ID_NAMES, KEY_NAMES, fold
 from index.loading.infer import Inference
+from index.loading.kinds import kind_in_text
 from index.loading.numerals import Style
 from index.loading.options import LoadOptions
 from index.loading.rows import KEYED, Reader
@@ -125,8 +126,10 @@ class _Evidence:
         """Say why a column is none of numbers, where it nearly is one."""
         if self._reader.textual and (found := self._profiles[source].in_the_way(style)):
             line, cell = found
-            no_number = f"{shown(str(cell).strip())} is not a number like the others"
-            yield f"{column.name!r} is {column.type}: on line {line}, {no_number}"
+            words = f"{shown(str(cell).strip())} is not a number like the others"
+            if kind_in_text(str(cell)).name == "label":
+                words += "; if it says that there is none, name it in the option missing"
+            yield f"{column.name!r} is {column.type}: on line {line}, {words}"
 
 
 def _choose_key(

@@ -16,6 +16,7 @@ KINDS: dict[str, tuple[Any, str]] = {
     "key": (str | None, "the name of a column"),
     "columns": (Mapping, 'types by column: {"price": "number"}'),
     "attributes": (list | tuple | set | frozenset, "a list of columns"),
+    "missing": (list | tuple | set | frozenset, "a list of texts"),
     "delimiter": (str | None, "one character such as , or ;"),
     "header": (bool | None, "True or False"),
     "encoding": (str | None, "the name of one, such as utf-8"),
@@ -47,6 +48,8 @@ class LoadOptions:
     decimal : "point" or "comma", optional
         What stands before the decimals of numbers that are spelled; by column, from how they
         look, if left out.
+    missing : tuple of str
+        Cells that say that there is no value, beside those known for it: ``consultar`` or ``n.v.``.
     on_error : "stop" or "skip"
         Whether a bad row stops the load or is left out and reported.
     duplicates : "error", "first", "last" or "mean"
@@ -67,6 +70,7 @@ class LoadOptions:
     header: bool | None = None
     encoding: str | None = None
     decimal: Literal["point", "comma"] | None = None
+    missing: tuple[str, ...] = ()
     on_error: Literal["stop", "skip"] = "stop"
     duplicates: Literal["error", "first", "last", "mean"] = "error"
     max_rows: int | None = None
@@ -100,6 +104,8 @@ class LoadOptions:
         for name in self.attributes:
             if self.columns.get(name) == "skip":
                 yield Fault("attributes", f"{name!r} is to be skipped; it cannot be one")
+        if not all(isinstance(text, str) for text in self.missing):
+            yield Fault("missing", f"write {KINDS['missing'][1]}")
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n\0'):
             yield Fault("delimiter", f"{self.delimiter!r} is not one character such as , or ;")
         if self.encoding is not None and not _is_text_encoding(self.encoding):

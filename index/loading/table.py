@@ -89,13 +89,27 @@ class Table:
         self._merged: dict[str | bytes, Values] | None = None
         self._check(_Ticker(progress, self.rows))
 
+    def _read(self) -> Iterator[Row]:
+        """Read the rows, with nothing in the cells that are said to hold nothing."""
+        missing = {text.strip() for text in self._options.missing}
+        nothing = "" if self._reader.textual else None
+
+        def blank(cell: object) -> bool:
+            return isinstance(cell, str) and cell.strip() in missing
+
+        for row in self._reader:
+            if missing and any(map(blank, row.cells.values())):
+                held = {name: nothing if blank(c) else c for name, c in row.cells.items()}
+                row = row._replace(cells=held)
+            yield row
+
     def _inspect(self, ticker: _Ticker) -> Inference:
         reader, most = self._reader, self._options.max_rows
         kind = kind_in_text if reader.textual else kind_in_json
         inference = Inference(
             kind, names=reader.names, delimiter=reader.delimiter, decimal=self._options.decimal
         )
-        for row in reader:
+        for row in self._read():
             self.rows += 1
             if most is not None and self.rows > most:
                 rows = counted(most, "row", "rows")
@@ -159,7 +173,7 @@ class Table:
     def _typed(self) -> Iterator[tuple[Row, str, Values, str | None]]:
         """Give every row with its key and values, or its fault."""
         casts = self._layout.casts
-        for row in self._reader:
+        for row in self._read():
             key, fault = "", row.fault
             values: Values = ()
             if fault is None:

@@ -581,6 +581,18 @@ def test_columns_are_loaded_as_attributes_and_filtered_by(run: Run, tmp_path: Pa
     ]
 
 
+def test_a_load_says_what_spoiled_a_column_and_is_told_better(run: Run, tmp_path: Path) -> None:
+    table = tmp_path / "piezas.csv"
+    table.write_text("pieza;alto;ancho\nsilla;1.250;n.v.\nmesa;2.500;7\n", "utf-8")
+    guessed = run("load", str(table), "--name", "a", "--dry-run")
+    told = run("load", str(table), "--name", "a", "--decimal", "point", "--missing", "n.v.")
+
+    assert "  'ancho' is text: on line 2, 'n.v.' is not a number like the others" in guessed.stdout
+    assert "  silla: 1250, n.v." in guessed.stdout
+    assert "  decimal: point" in told.stdout and "  silla: 1.25, nothing" in told.stdout
+    assert "'ancho'" not in told.stdout
+
+
 def test_reencode_gives_a_dataset_another_encoder(run: Run, table: str) -> None:
     run("load", table, "--name", "paises")
     before = json.loads(run("datasets", "--json").stdout)["datasets"][0]

@@ -74,6 +74,23 @@ def test_a_form_s_file_is_loaded_with_what_was_detected(make: Make) -> None:
     assert report["preview"][0] == {"key": "méxico", "values": {"valor": 7}}
 
 
+def test_who_knows_better_says_how_numbers_are_written_and_what_holds_none(make: Make) -> None:
+    client = make()
+    table = b"pieza;alto;ancho\nsilla;1.250;n.v.\nmesa;2.500;7\n"
+
+    guessed = client.post("/datasets", **form(table, name="a")).get_json()
+    said = {"decimal": "point", "missing": "n.v., agotado"}
+    told = client.post("/datasets", **form(table, name="b", **said)).get_json()
+
+    assert [column["type"] for column in guessed["columns"]] == ["number", "text"]
+    assert guessed["preview"][0]["values"] == {"alto": 1250, "ancho": "n.v."}
+    assert [note[:35] for note in guessed["notes"]] == ["'ancho' is text: on line 2, 'n.v.' "]
+    assert told["preview"][0]["values"] == {"alto": 1.25, "ancho": None}
+    assert (told["detected"]["decimal"], told["notes"]) == ("point", [])
+    wrong = client.post("/datasets", **form(table, name="c", decimal="dot"))
+    assert [fault["where"] for fault in wrong.get_json()["errors"]] == ["decimal"]
+
+
 def test_the_unit_of_numbers_is_said_with_them(make: Make) -> None:
     client = make()
     table = "pieza;precio;nota\nsilla;12,50 €;7\nmesa;30,00 €;9\n".encode()
