@@ -26,7 +26,8 @@ const TEXTS = {
     sampled: "{0} of {1}, with {2} of the weight; weights within ±{3}",
     of: "{0} of {1}", known: "{0} of the weight has a value",
     own: "Load a table of your own, or delete one", keyColumn: "Column of keys (found if left empty)",
-    attributes: "Columns to filter by and not to blend, with commas", file: "File", name: "Name", load: "Load", cancel: "Cancel",
+    attributes: "Columns to filter by and not to blend, with commas",
+    gaps: "Cells that hold no value, with commas", file: "File", name: "Name", load: "Load", cancel: "Cancel",
     replace: "replace the dataset of that name, if there is one",
     skip: "leave out rows that cannot be read (on_error=skip)", leftOut: "Rows left out: {0}.",
     taken: "There is a dataset of that name already: tick “replace”, or choose another name.",
@@ -66,7 +67,8 @@ const TEXTS = {
     sampled: "{0} de {1}, con el {2} del peso; pesos con un margen de ±{3}",
     of: "{0} de {1}", known: "{0} del peso tiene un valor",
     own: "Carga una tabla tuya, o borra una", keyColumn: "Columna de claves (si falta, se averigua)",
-    attributes: "Columnas para filtrar y no mezclar, con comas", file: "Fichero", name: "Nombre", load: "Cargar", cancel: "Cancelar",
+    attributes: "Columnas para filtrar y no mezclar, con comas",
+    gaps: "Celdas que no tienen valor, con comas", file: "Fichero", name: "Nombre", load: "Cargar", cancel: "Cancelar",
     replace: "reemplazar los datos que tengan ese nombre, si los hay",
     skip: "dejar fuera las filas que no se puedan leer (on_error=skip)", leftOut: "Filas que quedan fuera: {0}.",
     taken: "Ya hay datos con ese nombre: marca «reemplazar» o elige otro nombre.",
@@ -614,7 +616,7 @@ async function load(send) {
 function sendTable() {
   tell(() => [t("sending")]);
   const table = new FormData($("upload"));
-  for (const name of ["key", "attributes"]) if (!table.get(name).trim()) table.delete(name);
+  for (const name of ["key", "attributes", "missing"]) if (!table.get(name).trim()) table.delete(name);
   return call("datasets", { method: "POST", body: table });
 }
 

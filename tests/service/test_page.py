@@ -413,6 +413,24 @@ def test_a_table_is_loaded_with_a_column_of_keys_and_attributes_of_one_s_choice(
     until(browser, lambda: set(weights(browser)) == {"apple", "soap"})
 
 
+def test_a_cell_that_spoils_a_column_is_named_and_can_be_said_to_hold_nothing(
+    browser: Chrome, bundled: Service, tmp_path: Path
+) -> None:
+    table = tmp_path / "rebajas.csv"
+    table.write_text("pieza;precio\nsilla;12,50 €\nmesa;consultar\n", "utf-8")
+    load = chosen(browser, table)
+    load.click()
+    until(browser, lambda: "on line 3, 'consultar' is not a number" in text(browser, "#loading"))
+    browser.find_element(By.ID, "missing").send_keys("consultar, agotado")
+    browser.find_element(By.ID, "replace").click()
+    load.click()
+
+    until(browser, lambda: "Others: precio (numbers, €)." in text(browser, "#loading"))
+    assert "consultar" not in text(browser, "#loading")
+    assert bundled.get("/datasets/rebajas/entries/mesa").json["values"] == {"precio": None}
+    assert bundled.ask("DELETE", "/datasets/rebajas").status == 204
+
+
 def test_a_table_is_named_as_its_file_unless_a_name_was_typed(
     browser: Chrome, tmp_path: Path
 ) -> None:
