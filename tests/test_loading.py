@@ -15,6 +15,7 @@ import lzma
 import os
 import sqlite3
 import threading
+import unicodedata
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -1069,6 +1070,13 @@ def test_measures_may_name_columns() -> None:
 
     assert columns(content) == {"100 m": "number", "200 m": "number"}
     assert load("pieza,3 kg\ntuerca,5 kg\n") == [("pieza", (3,)), ("tuerca", (5,))]
+
+
+def test_a_column_is_named_with_the_accents_that_are_typed() -> None:
+    apart = unicodedata.normalize("NFD", "palabra,precío\nsofá,7\n")
+
+    assert columns(apart, columns={"precío": "number"}) == {"precío": "number"}
+    assert load(apart) == [(unicodedata.normalize("NFD", "sofá"), (7,))]  # keys stay as they are
 
 
 def test_columns_in_two_styles_are_mixed() -> None:

@@ -162,7 +162,9 @@ def _number(value: object, column: Column) -> float | int:
         number = math.nan if value.is_nan() else float(value)  # a signaling NaN makes no float
         return _within_limits(int(number) if number.is_integer() else number, column)
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise WrongValue(column.name, f"{_shown(value)} is {_kind(value)}, not a number")
+        spelled = isinstance(value, str) and read_numeral(value.strip())
+        advice = "; write it without quotes and without a unit" if spelled else ""
+        raise WrongValue(column.name, f"{_shown(value)} is {_kind(value)}, not a number{advice}")
     try:
         number = int(value) if isinstance(value, Integral) else float(value)
     except OverflowError as fault:  # of a fraction; it is no infinity

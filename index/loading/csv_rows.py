@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -66,7 +67,7 @@ class CsvReader(Reader):
 
     def _name_columns(self, cells: Sequence[str]) -> None:
         places = [f"column {place}" for place in range(1, len(cells) + 1)]
-        given = [_LINE_BREAK.sub(" ", cell.strip()) if self._has_header else "" for cell in cells]
+        given = [_name(cell) if self._has_header else "" for cell in cells]
         self.names = [name or place for name, place in zip(given, places, strict=True)]
         self.unnamed = [place for name, place in zip(given, places, strict=True) if not name]
 
@@ -136,6 +137,11 @@ class CsvReader(Reader):
         first = "the header" if self._has_header else "the first row"
         between = f"delimiter {self.delimiter!r}" if self.delimiter else "no delimiter"
         return f"{_count(cells, 'cell')}, where {first} has {len(self.names)} ({between})"
+
+
+def _name(cell: str) -> str:
+    """Write a column's name as it would be typed: on one line, an accent in its letter."""
+    return unicodedata.normalize("NFC", _LINE_BREAK.sub(" ", cell.strip()))
 
 
 def _sample(lines: Iterator[str]) -> list[str]:

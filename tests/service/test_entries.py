@@ -87,6 +87,17 @@ def test_put_names_every_unknown_column(client: CheckedClient) -> None:
     }
 
 
+@pytest.mark.parametrize("spelled", ["7", "5,20 €", " 1.5 kg"])
+def test_put_says_how_to_write_a_number_that_is_spelled(
+    client: CheckedClient, spelled: str
+) -> None:
+    faults = client.faults("PUT", "/datasets/paises/entries/chile", json=spelled)
+
+    assert faults == {
+        "value": f"{spelled!r} is text, not a number; write it without quotes and without a unit"
+    }
+
+
 def test_put_names_every_fault_of_its_values(make: Make) -> None:
     client = make()
     table = {"a": {"price": 1, "tax": 2, "tag": True}, "c": {"tag": True}}
