@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from index.attention import CACHED, attention_weights
+from index.attention import CACHED
 from index.errors import Fault, InvalidRequest
 from index.wording import whole
 
@@ -32,6 +32,7 @@ SMALLEST, GREATEST = 1e-3, 1e3
 # From a sharper choice than any embedding justifies to one that is flat for cosines.
 GRID = np.geomspace(0.01, 1.0, 17)
 FLAT = 100.0  # at which all cosines weigh alike
+MASKED = -1e5  # of a key that is not to weigh, at FLAT neither
 FIT_AT_LEAST = 50  # keys with a value: fewer say too little about τ
 FIT_GAIN = 2.0  # nats by which attention must beat taking every key alike
 
@@ -127,7 +128,8 @@ def effective_keys_temperature(scores: Scores, wanted: float) -> float:
 class Likelihood:
     """Log likelihood of the probed keys' values, by the weights of the other keys, in two steps."""
 
-    of_some: Callable[[slice], Callable[[Scores], Terms]]  # (m, n) weights of some probes → terms
+    # (m, n) weights of some probes, each row times anything from 1 to n → terms
+    of_some: Callable[[slice], Callable[[Scores], Terms]]
     of_all: Callable[[Terms], float]  # terms of all probes, in order → the logarithm
 
 
@@ -156,10 +158,18 @@ def fit_temperature(
 
     def terms(part: slice) -> list[list[Terms]]:
         others = scores[part].copy()
-        others[np.arange(len(others)), probes[part]] = -np.inf
-        weights = (attention_weights(others, temperature=temperature) for temperature in tried)
+        itself = np.arange(len(others)), probes[part]
+        others[itself] = -np.inf
+        others -= others.max(axis=1, keepdims=True)
+        others[itself] = MASKED
+        shares = np.empty_like(others)
         terms_of = [each.of_some(part) for each in likelihoods]
-        return [[of(found) for of in terms_of] for found in weights]
+        found = []
+        for temperature in tried:  # what sums of weights divide by cancels out, in every term
+            np.multiply(others, np.float32(1 / temperature), out=shares)
+            np.exp(shares, out=shares)
+            found.append([of(shares) for of in terms_of])
+        return found
 
     starts = range(0, len(probes), some)
     parts = [terms(slice(start, start + some)) for start in starts]

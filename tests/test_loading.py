@@ -23,6 +23,7 @@ from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -47,11 +48,16 @@ Rows = list[tuple[str, tuple[Value, ...]]]
 
 
 def load(content: bytes | str, filename: str | None = None, **options: Any) -> Rows:
-    """All entries, read twice over, since each pass must give the same."""
+    """All entries, as they were checked and read twice over: each pass must give the same."""
     source = content.encode() if isinstance(content, str) else content
     with read_table(source, LoadOptions(**options), filename=filename) as table:
+        held = list(table)
+    with (
+        mock.patch("index.loading.table.MOST_HELD", 0),
+        read_table(source, LoadOptions(**options), filename=filename) as table,
+    ):
         first, second = list(table), list(table)
-        assert first == second
+        assert held == first == second
         assert table.rows == table.entries + table.duplicates + table.bad_row_count
         assert len(first) == table.entries
         return first
@@ -155,7 +161,10 @@ def test_every_format_reads_alike_from_every_source(
         assert table.format == ("csv" if (kind, expected) == ("nameless", "tsv") else expected)
 
 
-def test_two_passes_over_one_stream_do_not_disturb_each_other() -> None:
+def test_two_passes_over_one_stream_do_not_disturb_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("index.loading.table.MOST_HELD", 0)
     content = "".join(f"key {n},{n}\n" for n in range(5_000)).encode()
 
     with read_table(Trickle(content)) as table:  # type: ignore[arg-type]
@@ -176,15 +185,33 @@ def test_a_pipe_is_read_though_it_cannot_be_opened_twice(tmp_path: Path) -> None
     writer.join()
 
 
-def test_a_file_that_changes_between_passes_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "changing.csv"
-    path.write_text("key,v\na,1\n")
+def test_a_file_that_changes_between_passes_is_refused_where_its_rows_are_not_held(
+    tmp_path: Path,
+) -> None:
+    long = "x" * 10_000
+    small, large = [("a", (1, long))], [(f"k{n}", (1, long)) for n in range(3_000)]
+    for rows in small, large:
+        path = tmp_path / "changing.csv"
+        path.write_text("key,v,t\n" + "".join(f"{key},1,{long}\n" for key, _ in rows))
+        with read_table(path) as table:
+            assert list(table) == rows
+            path.write_text("key,v,t\na,1,y\nb,x,z\n")
+            if rows is small:
+                assert list(table) == rows  # as they were checked
+            else:
+                with pytest.raises(UnreadableSource, match="changed while it was being read"):
+                    list(table)
 
-    with read_table(path) as table:
-        path.write_text("key,v\na,1\nb,x\n")
 
-        with pytest.raises(UnreadableSource, match="changed while it was being read"):
-            list(table)
+def test_repeated_rows_count_among_those_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = b"key,t\n" + b"a,%s\n" % (b"x" * 1_000) * 50
+
+    with read_table(content, LoadOptions(duplicates="last")) as table:
+        assert table._held is not None
+    monkeypatch.setattr("index.loading.table.MOST_HELD", 20_000)
+    with read_table(content, LoadOptions(duplicates="last")) as table:
+        assert table._held is None  # a key that is repeated could fill us
+        assert list(table) == [("a", ("x" * 1_000,))]
 
 
 @pytest.mark.parametrize(

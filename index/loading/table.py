@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from index.answers import Column, Progress
+from index.answers import Column, Progress, Value
 from index.errors import (
     BadRow,
     BadRows,
@@ -40,6 +40,7 @@ from index.wording import counted, shown
 
 BAD_ROWS_KEPT = 100
 MOST_COLUMNS = 1_000
+MOST_HELD = 1 << 24  # bytes of keys and values; of a short key and two numbers 100,000 rows
 _SHORT_KEY = 64  # characters; of a longer key a digest is remembered
 
 ProgressCallback = Callable[[Progress], None]
@@ -47,7 +48,10 @@ _DEFAULTS = LoadOptions()
 
 
 class Table:
-    """A checked table. Iterating gives its entries, each time from a fresh pass over the source.
+    """A checked table. Iterating gives its entries, as often as they are wanted.
+
+    A small table's rows are held as they were checked; those of a larger one come each time from
+    a fresh pass over the source.
 
     Attributes
     ----------
@@ -87,6 +91,8 @@ class Table:
         self.bad_rows: tuple[BadRow, ...] = ()
         self._repeated: set[str | bytes] = set()
         self._merged: dict[str | bytes, Values] | None = None
+        self._held: list[tuple[str, Values]] | None = []  # rows without a fault
+        self._held_bytes = 0
         self._check(_Ticker(progress, self.rows))
 
     def _read(self) -> Iterator[Row]:
@@ -133,7 +139,9 @@ class Table:
         firsts: dict[str | bytes, int] = {}
         for done, (row, key, values, fault) in enumerate(self._typed(), 1):
             fault = fault or self._enter(row, key, values, firsts)
-            if fault is not None:
+            if fault is None:
+                self._hold(key, values)
+            else:
                 self.bad_row_count += 1
                 if len(bad) < BAD_ROWS_KEPT:
                     entry = f"entry {row.entry}: " if row.entry else ""
@@ -169,6 +177,21 @@ class Table:
             if column.type == "text" and value is not None:
                 self.text_bytes += _bytes(str(value))
         return None
+
+    def _hold(self, key: str, values: Values) -> None:
+        """Keep a row for later passes, while all of them are few and short."""
+        if self._held is not None:
+            self._held.append((key, values))
+            self._held_bytes += sum(map(_size, (key, *values)))
+            if self._held_bytes > MOST_HELD:
+                self._held = None
+
+    def _good(self) -> Iterator[tuple[str, Values]]:
+        """Give every row without a fault, repeated keys too."""
+        if self._held is not None:
+            yield from self._held
+        else:
+            yield from ((key, values) for _, key, values, fault in self._typed() if fault is None)
 
     def _typed(self) -> Iterator[tuple[Row, str, Values, str | None]]:
         """Give every row with its key and values, or its fault."""
@@ -219,9 +242,7 @@ class Table:
         repeated = self._repeated
         merged = self._merge() if repeated else {}
         given: set[str | bytes] = set()
-        for _, key, values, fault in self._typed():
-            if fault is not None:
-                continue
+        for key, values in self._good():
             if repeated and (identity := _identity(key)) in repeated:
                 if identity in given:
                     continue
@@ -236,8 +257,8 @@ class Table:
         if self._merged is None:
             merged: dict[str | bytes, Values] = {}
             means: dict[str | bytes, Mean] = {}
-            for _, key, values, fault in self._typed():
-                if fault is None and (identity := _identity(key)) in self._repeated:
+            for key, values in self._good():
+                if (identity := _identity(key)) in self._repeated:
                     merged[identity] = values  # the last, so far
                     if self._options.duplicates == "mean":
                         means.setdefault(identity, Mean(self.columns)).add(values)
@@ -335,6 +356,11 @@ def _advice(cell: object) -> str:
 def _bytes(text: str) -> int:
     """Give what a text's characters take: each as much as the widest, from 1 byte to 4 (emoji)."""
     return sys.getsizeof(text) - sys.getsizeof("")
+
+
+def _size(value: Value) -> int:
+    """Give what a value takes in memory, about."""
+    return 32 * len(value) if isinstance(value, tuple) else sys.getsizeof(value)
 
 
 def _place(row: Row, number: int) -> str:
