@@ -134,6 +134,9 @@ def column_text(column: Any) -> str:
 
 
 def answer_lines(answer: Answer) -> Iterator[str]:
+    if not answer.keys:
+        yield "no entry may answer: there is none, or the condition or the moment allows none"
+        return
     yield from blend_lines(answer.blend)
     keys = [_cut(match.key) for match in answer.matches]
     width = max(map(len, keys), default=0)

@@ -566,7 +566,11 @@ def test_columns_are_loaded_as_attributes_and_filtered_by(run: Run, tmp_path: Pa
     found = run("search", "drink", "--where", "country = ES and año < 2020")
     compared = run("compare", "beer", "--where", '{"country": "ES"}', "--json")
     refused = run("search", "drink", "--where", "price >> 3", "--json")
+    none = run("search", "drink", "--where", "price > 99")
+    never = run("search", "drink", "--as-of", "0", "--mode", "exact")
 
+    assert none.stdout == never.stdout
+    assert none.stdout.startswith("no entry may answer: ") and none.stdout.count("\n") == 1
     assert "key → price (number), country (text, attribute), año (number, attribute)" in dry.stdout
     assert "country (text, attribute)" in run("datasets").stdout
     assert found.stdout.splitlines()[0].startswith("price: 9"), found.stderr
