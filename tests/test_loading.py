@@ -1986,6 +1986,11 @@ def test_row_labels_of_a_data_frame_are_no_values_but_where_they_are_keys() -> N
     assert columns(numbered, key="price") == {"shop": "number"}
     assert load(alone) == [("7", ()), ("3", ())]
     assert load(own) == [("plum", (7,))]
+    for nonsense in ("5", "{", '{"index_columns": 5}', '{"index_columns": [5, ["x"]]}'):
+        noted = pa.table({"fruit": ["plum"], label: [7]}).replace_schema_metadata(
+            {b"pandas": nonsense.encode()}
+        )
+        assert load(parquet(noted)) == [("plum", (7,))]
 
 
 def test_nan_in_parquet_is_a_bad_row() -> None:

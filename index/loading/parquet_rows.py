@@ -112,10 +112,11 @@ def _row_labels(schema: Any) -> set[str]:
 
     One of texts may be its keys; and where there is nothing else, it is what there is.
     """
-    notes = _noted(schema.metadata or {}, PANDAS_NOTE, {})
-    indexes = [name for name in notes.get("index_columns") or () if isinstance(name, str)]
-    unnamed = {name for name in indexes if _UNNAMED_INDEX.fullmatch(name)}
-    found = {n for n in schema.names if n in unnamed and not _is_text(schema.field(n).type)}
+    indexes = _noted(schema.metadata or {}, PANDAS_NOTE, {}).get("index_columns")
+    if not isinstance(indexes, list):
+        return set()
+    unnamed = [name for name in schema.names if name in indexes and _UNNAMED_INDEX.fullmatch(name)]
+    found = {name for name in unnamed if not _is_text(schema.field(name).type)}
     return found if len(found) < len(schema.names) else set()
 
 
