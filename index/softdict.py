@@ -392,9 +392,10 @@ class SoftDict(MutableMapping[str, Any]):
 
         ``Mapping``'s own would take a dataset that was deleted for a key that is not there.
         """
-        snapshot = self._snapshot
-        place = snapshot.find(key) if isinstance(key, str) else None
-        return default if place is None else bare(snapshot.parted(place)[0])
+        try:
+            return self[key]
+        except UnknownEntry:
+            return default
 
     def __setitem__(self, key: str, value: object) -> None:
         self.put(key, value)

@@ -7,7 +7,7 @@ store held; the transaction that follows is short.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -93,13 +93,12 @@ def _there_are(names: Sequence[str]) -> str:
 
 
 def first_values(
-    values: Iterable[object], columns: Sequence[Column]
+    values: Collection[object], columns: Sequence[Column]
 ) -> Iterator[Mapping[str, object]]:
     """Give by column the values that say which columns there are, and of which types.
 
     Beside values that name their columns a bare one makes none of its own.
     """
-    values = list(values)
     named = not columns and any(isinstance(value, Mapping) for value in values)
     return (
         by_column(value, columns) for value in values if isinstance(value, Mapping) or not named

@@ -231,10 +231,11 @@ class EncoderWorker:
         if rows.shape != (texts, self.dimension):
             raise self._spoiled(f"an array of shape {rows.shape}")
         lengths = np.linalg.norm(rows, axis=1)
-        spoiled = lengths[~(np.abs(lengths - 1) < UNEVEN) & (lengths != 0)]
+        off = np.where(lengths == 0, 0, np.abs(lengths - 1))
+        spoiled = lengths[~(off < UNEVEN)]
         if len(spoiled):
             raise self._spoiled(f"rows of length {spoiled[0]:.4g}")
-        rough = (np.abs(lengths - 1) > ROUNDING) & (lengths != 0)
+        rough = off > ROUNDING
         if rough.any():  # as of an encoder in half precision
             rows = np.array(rows)
             rows[rough] /= lengths[rough, None]

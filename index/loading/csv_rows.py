@@ -104,12 +104,11 @@ class CsvReader(Reader):
                     return
                 if _holds_bare_nul(spelled):
                     yield line, [], "the line holds a NUL character outside quotes"
-                elif any(map(str.strip, cells)) and not self._is_rule(spelled):
-                    padded = self._dialect.delimiter == "|"  # as in Markdown
-                    yield line, [*map(str.strip, cells)] if padded else cells, None
-
-    def _is_rule(self, lines: Sequence[str]) -> bool:
-        return self._dialect.delimiter == "|" and bool(_RULE.fullmatch("".join(lines).strip()))
+                elif any(map(str.strip, cells)):
+                    if self._dialect.delimiter != "|":
+                        yield line, cells, None
+                    elif not _RULE.fullmatch("".join(spelled).strip()):
+                        yield line, [*map(str.strip, cells)], None  # Markdown pads its cells
 
     def _csv_fault(self, error: csv.Error, first: int, last: int) -> str:
         if "unexpected end" in str(error) or "field larger" in str(error):

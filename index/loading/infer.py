@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from index.answers import Column, ColumnType
@@ -72,6 +73,11 @@ class Profile:
         """Cells that hold something; marks for missing ones are something in a label column."""
         return self.kinds.total() - self.count("missing")
 
+    @property
+    def written(self) -> int:
+        """Cells that hold something, where marks for missing ones are nothing."""
+        return self.cells - self.count("mark")
+
     def evidence(self, delimiter: str | None) -> Style | None:
         """The style that most cells which fit only one of them are written in."""
         point, comma = self.count("point"), self.count("comma")
@@ -102,13 +108,11 @@ class Profile:
 
         None where labels look like numbers and are none (007): no cell is in the way.
         """
-        fitting = self._fitting(style)
-        written = self.cells - self.count("mark")
-        if self.count("code") or 2 * sum(self.kinds[kind] for kind in fitting) < written:
+        if self.count("code") or 2 * self.numbers(style) < self.written:
             return None
-        others = {kind for kind in self.first if kind.name not in ("mark", "missing")}
-        places = (self.first[kind] for kind in others.difference(fitting))
-        return min(places, key=lambda place: place[0], default=None)
+        gaps = {kind for kind in self.first if kind.name in ("mark", "missing")}
+        others = self.first.keys() - gaps.union(self._fitting(style))
+        return min(map(self.first.__getitem__, others), key=itemgetter(0), default=None)
 
     def unit(self) -> str | None:
         """The unit that half of the numbers have, at least."""
@@ -131,7 +135,7 @@ class Profile:
         """The type of a column whose numbers are in a style, or in none that is known."""
         if not self.cells:
             return "undecided"
-        written = self.cells - self.count("mark")
+        written = self.written
         if style and not self.count("code") and _enough(self.numbers(style), written, share):
             return "number"
         width = self.width()

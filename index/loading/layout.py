@@ -115,16 +115,17 @@ class _Evidence:
             columns.append(column)
             unit = self._reader.units.get(source)
             casts.append((source, caster(column, style, textual=self._reader.textual, unit=unit)))
-            styles |= {style} if column.type == "number" else set()
-            if name not in self._settled and column.type in ("category", "text"):
+            if self._reader.textual and column.type == "number":
+                styles.add(style)
+            elif self._reader.textual and name not in self._settled:
                 notes += self._notes(source, column, style)
-        decimal = ("mixed" if len(styles) > 1 else styles.pop()) if styles else None
-        decimal = decimal if self._reader.textual else None
+        decimal = "mixed" if len(styles) > 1 else next(iter(styles), None)
         return Layout(key_source, key_column, tuple(columns), tuple(casts), decimal, tuple(notes))
 
     def _notes(self, source: str, column: Column, style: Style) -> Iterator[str]:
         """Say why a column is none of numbers, where it nearly is one."""
-        if self._reader.textual and (found := self._profiles[source].in_the_way(style)):
+        found = self._profiles[source].in_the_way(style)
+        if found and column.type in ("category", "text"):
             line, cell = found
             words = f"{shown(str(cell).strip())} is not a number like the others"
             if kind_in_text(str(cell)).name == "label":

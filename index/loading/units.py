@@ -60,8 +60,8 @@ def unit_apart(spelled: str) -> tuple[str, str]:
     elif plain[:1] in _STARTS and (found := _AFTER.fullmatch(plain)):
         numeral, unit = found[1], found[2] or _NAMES.get(found[3], "")
         unit += found[4] if unit not in "%‰" else ""
-    if not unit and plain[:1] in _STARTS and (found := _MEASURED.fullmatch(spelled)):
-        return found[1].replace(" ", "\u00a0"), _SPELLINGS[found[2]]
+    if not unit and spelled[:1] in _STARTS and (found := _MEASURED.fullmatch(spelled)):
+        numeral, unit = found[1], _SPELLINGS[found[2]]
     if not unit or (unit in "%‰" and plain is not spelled):  # (45 %) is a share in print
         return spelled, ""
     return _ROUND.sub(r"\g<1>0", numeral.replace(" ", "\u00a0")), unit.removesuffix(".")
