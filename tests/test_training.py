@@ -454,10 +454,37 @@ def test_a_rating_that_is_no_number_is_named(
 ) -> None:
     write_questions(tmp_path)
     (tmp_path / "concreteness_train.csv").write_text("word,concreteness\nhot,high\n")
-    monkeypatch.setattr(evaluate, "label_lookup", lambda encode, keys, queries: 0.0)
+    monkeypatch.setattr(evaluate, "label_lookup", lambda *_: 0.0)
 
     with pytest.raises(SystemExit, match=r"concreteness_train\.csv cannot be read, .*'high'"):
         evaluate.lookups(lambda texts: np.eye(len(texts)), tmp_path)
+
+
+def test_each_labelled_text_is_asked_of_all_the_others() -> None:
+    texts = [
+        ("hot", "heat"),
+        ("warm", "heat"),
+        ("cold", "frost"),
+        ("icy", "frost"),
+        ("mild", "heat"),
+    ]
+    degrees = {"hot": 0, "warm": 10, "cold": 90, "icy": 95, "mild": 70}
+
+    def encode(asked: list[str]) -> np.ndarray:
+        angles = np.radians([degrees[text] for text in asked])
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+    def weight(one: str, other: str) -> float:
+        return math.exp(math.cos(math.radians(degrees[one] - degrees[other])) / 0.05)
+
+    expected = []
+    for text, label in texts:
+        alike = sum(weight(text, other) for other, own in texts if other != text and own == label)
+        unlike = sum(weight(text, other) for other, own in texts if own != label)
+        expected.append(100.0 * (alike > unlike))
+    assert expected == [100.0, 100.0, 100.0, 100.0, 0.0]
+    assert evaluate.label_lookup(encode, texts) == expected
+    assert evaluate.label_lookup(encode, texts, texts) == [100.0] * 5, "queries are keys, too"
 
 
 NAMES = {"es": "o", "fr": "eau", "nl": "je"}  # the ending that makes a name of an English one

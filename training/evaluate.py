@@ -22,6 +22,7 @@ Encode = Callable[[list[str]], np.ndarray]
 Figures = dict[str, float | list[float]]
 CROSS = [("en", "es"), ("en", "de"), ("es", "fr"), ("pt", "it")]
 BANKING_SEEN = 5500  # rows of Banking77 that development looks at; the rest are trained on
+RATED = 5000  # words of known concreteness that are looked at
 LOOKUP_TEMPERATURE = 0.05  # the same for all encoders
 ACCEPTED = {"méxico": 7, "alemania": 10, "inglaterra": 8, "perro": 5}
 COUNTRY_QUERIES = ("país", "pais", "country", "nación")
@@ -148,21 +149,29 @@ def categories(encode: Encode, dev: dict) -> dict[str, float]:
     return out
 
 
-def attention(queries: np.ndarray, keys: np.ndarray, temperature: float) -> np.ndarray:
+def attention(
+    queries: np.ndarray, keys: np.ndarray, temperature: float, *, to_others: bool = False
+) -> np.ndarray:
+    """Return (q, n) weights; ``to_others``: of n rows to all but themselves."""
     logits = queries @ keys.T / temperature
+    if to_others:
+        np.fill_diagonal(logits, -np.inf)
     weights = np.exp(logits - logits.max(1, keepdims=True))
     return weights / weights.sum(1, keepdims=True)
 
 
-def label_lookup(encode: Encode, keys: list, queries: list) -> list[float]:
+def label_lookup(encode: Encode, keys: list, queries: list | None = None) -> list[float]:
+    """Say whether each query gets its label; without queries each key is asked of all others."""
+    asked = queries or keys
     labels = sorted({label for _, label in keys})
     values = np.eye(len(labels))[[labels.index(label) for _, label in keys]]
+    rows = encode([text for text, _ in keys])
     weights = attention(
-        encode([text for text, _ in queries]), encode([text for text, _ in keys]),
-        LOOKUP_TEMPERATURE,
+        encode([text for text, _ in queries]) if queries else rows, rows,
+        LOOKUP_TEMPERATURE, to_others=not queries,
     )  # fmt: skip
     best = (weights @ values).argmax(1)
-    return [100.0 * (labels[b] == label) for b, (_, label) in zip(best, queries, strict=True)]
+    return [100.0 * (labels[b] == label) for b, (_, label) in zip(best, asked, strict=True)]
 
 
 def banking(folder: Path) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
@@ -196,19 +205,17 @@ def _plain(text: str) -> str:
 
 def lookups(encode: Encode, folder: Path, seed: int = 0) -> Figures:
     rows, _ = banking(folder)
-    out: Figures = {"Banking77": label_lookup(encode, rows[1500:], rows[:1500])}
+    out: Figures = {"Banking77": label_lookup(encode, rows)}
     intents, _ = clinc(folder)
-    out["CLINC150"] = label_lookup(encode, intents["train"], intents["val"][::2])
+    out["CLINC150"] = label_lookup(encode, intents["train"], intents["val"])
     path = folder / "concreteness_train.csv"
     with labelled(path, "numbers under concreteness"):
         words = [(word, float(n)) for word, n in columns(path, "word", "concreteness")]
     random.Random(seed).shuffle(words)
-    queries, keys = words[:1000], words[1000:5000]
-    weights = attention(
-        encode([w for w, _ in queries]), encode([w for w, _ in keys]), LOOKUP_TEMPERATURE
-    )
-    guess = weights @ np.array([value for _, value in keys])
-    out["concreteness r ×100"] = 100 * pearsonr(guess, [v for _, v in queries]).statistic
+    names, ratings = zip(*words[:RATED], strict=True)
+    found = encode(list(names))
+    guess = attention(found, found, LOOKUP_TEMPERATURE, to_others=True) @ np.array(ratings)
+    out["concreteness r ×100"] = 100 * pearsonr(guess, ratings).statistic
     return out
 
 
