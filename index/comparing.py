@@ -8,7 +8,7 @@ from numbers import Real
 from index.answers import Answer, Comparison, ExactAnswer, ManualAnswer, Value
 from index.blending import blend_all, weights_of
 from index.errors import Fault, InvalidRequest
-from index.snapshot import Snapshot
+from index.snapshot import Place, Snapshot
 from index.values import LARGEST
 from index.wording import rounded, whole
 
@@ -41,7 +41,10 @@ def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) 
     if faults:
         raise InvalidRequest(*faults)
     shares = {key: weight / total for key, weight in weights.items()}
-    by_place = {place: shares[key] for key, place in places.items() if place is not None}
+    by_place: dict[Place, float] = {}
+    for key, place in places.items():
+        if place is not None:  # one key may stand there in two spellings
+            by_place[place] = by_place.get(place, 0.0) + shares[key]
     return ManualAnswer(shares, total, blend_all(snapshot, weights_of(snapshot, by_place)))
 
 

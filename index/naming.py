@@ -22,7 +22,7 @@ def check_name(name: object) -> None:
         or not all(letter.isalnum() or letter in "-_." or _is_mark(letter) for letter in name)
         or name.startswith(".")
         or _is_mark(name[0])
-        or name != unicodedata.normalize("NFC", name)
+        or name != composed(name)
     ):
         raise InvalidRequest(
             Fault(
@@ -61,6 +61,14 @@ def is_text(given: str) -> bool:
 def plain_text(given: str) -> str:
     """Give a text as a str and nothing more: str() of a member of an Enum may give its name."""
     return str.__str__(given)
+
+
+def composed(text: str) -> str:
+    """Give letters and their marks as one character where there is one (Unicode's NFC).
+
+    It is how keyboards write them; a file from a Mac may have them apart, which nobody sees.
+    """
+    return unicodedata.normalize("NFC", text)
 
 
 def repeated_names(names: Iterable[str]) -> list[str]:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.answers import Column, Entry, Value
+from index.naming import composed
 from index.sketch import Left, Sketch
 from index.values import Array, LabelTable, Order, missing, order_of, pack, unpack
 from index.vectors import Rows, VectorBlock
@@ -104,7 +105,11 @@ class Snapshot:
         return self._starts[-1]
 
     def find(self, key: str) -> Place | None:
-        """Find a key."""
+        """Find a key as it is written, or with its letters and marks composed, as it is held."""
+        place = self._find(key)
+        return self._find(composed(key)) if place is None and not key.isascii() else place
+
+    def _find(self, key: str) -> Place | None:
         for number in range(len(self.blocks) - 1, -1, -1):
             block = self.blocks[number]
             row = block.rows.get(key)

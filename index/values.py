@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 
 from index.answers import Blend, Column, ColumnType, LabelBlend, NumberBlend, Value, VectorBlend
 from index.errors import Fault, InvalidRequest
-from index.naming import LONGEST_COLUMN, LONGEST_UNIT, is_column_name, is_unit, repeated_names
+from index.naming import (
+    LONGEST_COLUMN,
+    LONGEST_UNIT,
+    composed,
+    is_column_name,
+    is_unit,
+    repeated_names,
+)
 from index.wording import shown
 
 Array = NDArray[np.float64] | NDArray[np.int32]
@@ -57,8 +64,9 @@ class LabelTable:
         self.used -= sum(len(self.labels[code]) for code in codes if code >= 0)
 
     def find(self, label: str) -> int | None:
-        """Return the label's code, if it has one (readers too)."""
-        return self._codes.get(label)
+        """Return the label's code, if it has one as it is written or composed (readers too)."""
+        code = self._codes.get(label)
+        return self._codes.get(composed(label)) if code is None else code
 
     def code(self, label: str) -> int:
         """Return the label's code, a new one if need be.

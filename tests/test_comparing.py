@@ -168,3 +168,11 @@ def test_whatever_an_answer_holds_can_be_imported_to_be_named():
             for hint in get_type_hints(each).values() for kind in kinds(hint)}  # fmt: skip
 
     assert {index.NumberBlend, index.Match} <= held <= public
+
+
+def test_weights_of_one_key_in_two_spellings_add_up() -> None:
+    d = SoftDict({"café": 1, "té": 4}, encoder="random:1")
+
+    manual = d.compare("café", weights={"café": 1, "cafe\u0301": 1, "té": 2}).manual
+
+    assert manual.blend["value"].mean == pytest.approx(2.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import unicodedata
 from collections.abc import Iterator, Sequence
 
 import pyarrow.parquet as pq
@@ -26,16 +27,17 @@ COLUMNS = (
 TYPES = {column.name: column.type for column in COLUMNS}
 
 texts = st.text(st.characters(codec="utf-8"))
-trimmed = texts.map(str.strip).filter(bool)
+typed = texts.map(lambda text: unicodedata.normalize("NFC", text))  # as keys and labels are held
+trimmed = typed.map(str.strip).filter(bool)
 finite = st.floats(-1e150, 1e150)
 entries = st.builds(
     Entry,
-    key=texts.filter(lambda text: bool(text) and not text.isspace()),
+    key=typed.filter(lambda text: bool(text) and not text.isspace()),
     values=st.fixed_dictionaries(
         {
             "número": st.none() | finite | st.integers(-(2**53), 2**53),
             "vector": st.none() | st.tuples(finite, finite),
-            "clase": st.none() | texts,
+            "clase": st.none() | typed,
             "nota": st.none() | texts,
         }
     ),

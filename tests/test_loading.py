@@ -716,7 +716,11 @@ json_values = st.one_of(
     st.floats(-1e150, 1e150),
     st.none(),
 )
-keys = st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda key: not key.isspace())
+keys = (
+    st.text(st.characters(codec="utf-8"), min_size=1)
+    .map(lambda key: unicodedata.normalize("NFC", key))
+    .filter(lambda key: not key.isspace())
+)
 
 
 @given(st.dictionaries(keys, json_values, min_size=1), st.sampled_from([None, 2]), st.booleans())
@@ -1103,7 +1107,23 @@ def test_a_column_is_named_with_the_accents_that_are_typed() -> None:
     apart = unicodedata.normalize("NFD", "palabra,precío\nsofá,7\n")
 
     assert columns(apart, columns={"precío": "number"}) == {"precío": "number"}
-    assert load(apart) == [(unicodedata.normalize("NFD", "sofá"), (7,))]  # keys stay as they are
+
+
+def test_letters_and_marks_apart_are_the_ones_that_are_typed() -> None:
+    content = "k,pasillo,nota\nsofá,salón,mañana\ncafé,salón,pronto\n"
+    apart = unicodedata.normalize("NFD", content)
+    assert apart != content
+
+    as_it_is = unicodedata.normalize("NFD", "mañana")  # of a text
+    assert load(apart, columns={"pasillo": "category", "nota": "text"}) == [
+        ("sofá", ("salón", as_it_is)),
+        ("café", ("salón", "pronto")),
+    ]
+
+
+def test_a_key_with_its_accent_apart_stands_twice_where_it_stands_together_too() -> None:
+    with pytest.raises(BadRows, match="line 3: the key 'café' came on line 2 already"):
+        load(f"k,n\ncafé,1\n{unicodedata.normalize('NFD', 'café')},2\n")
 
 
 def test_columns_in_two_styles_are_mixed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections import ChainMap
 from collections.abc import Callable, MutableMapping
 from pathlib import Path
@@ -45,6 +46,32 @@ Mapping = MutableMapping[str, Any]
 )
 def test_it_answers_as_a_dict_does(ask: Callable[[Mapping], object]) -> None:
     assert ask(SoftDict(HELD, encoder="random:1")) == ask(dict(HELD))
+
+
+def test_a_key_is_found_with_its_accents_apart_and_together() -> None:
+    apart, together = unicodedata.normalize("NFD", "café"), "café"
+    assert apart != together
+    d = SoftDict({apart: "salón", "té": "cocina"}, encoder="random:1")
+
+    assert list(d) == [together, "té"]
+    assert d[apart] == d[together] == "salón"
+    d[apart] = "bazar"
+    assert dict(d) == {together: "bazar", "té": "cocina"}
+    d.update({together: "salón", apart: "patio"})
+    assert d[together] == "patio" and len(d) == 2
+    assert d.search(apart, mode="exact").value == "patio"
+    assert apart in d and d.pop(apart) == "patio" and together not in d
+
+
+def test_a_condition_on_a_label_holds_with_its_accents_apart_and_together() -> None:
+    apart, together = unicodedata.normalize("NFD", "salón"), "salón"
+    columns = [Column("sitio", "category")]
+    d = SoftDict({"a": apart, "b": together, "c": "patio"}, encoder="random:1", columns=columns)
+
+    assert dict(d) == {"a": together, "b": together, "c": "patio"}
+    for label in (apart, together):
+        found = d.search("a", k=3, temperature=1, where={"sitio": label})
+        assert {match.key for match in found.matches} == {"a", "b"}
 
 
 @pytest.mark.parametrize(

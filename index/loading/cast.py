@@ -21,7 +21,7 @@ from index.answers import Column, Value
 from index.errors import InvalidKey, WrongValue
 from index.loading.numerals import Style, read_numeral
 from index.loading.units import is_dash
-from index.naming import is_text, plain_text
+from index.naming import composed, is_text, plain_text
 from index.values import EXACT, LARGEST, is_inexact
 
 BEYOND = f"is beyond ±{LARGEST:.0e}"
@@ -34,16 +34,17 @@ _MISSING_MARKS = {
 
 
 def check_key(key: object, max_length: int) -> str:
-    """Give the key back, or raise InvalidKey if no dictionary can hold it."""
+    """Give the key as it is held, or raise InvalidKey if no dictionary can hold it."""
     if not isinstance(key, str):
         raise InvalidKey(f"a key is text, not {_kind(key)}")
+    key = composed(plain_text(key))
     if not key or key.isspace():
         raise InvalidKey("the key is empty")
     if len(key) > max_length:
         raise InvalidKey(f"the key has {len(key)} characters; at most {max_length} are allowed")
     if not is_text(key):
         raise InvalidKey("the key holds half a surrogate pair, which is no character")
-    return plain_text(key)
+    return key
 
 
 def cast_value(value: object, column: Column) -> Value:
@@ -200,7 +201,8 @@ def _label(value: object, column: Column) -> str:
     if isinstance(value, str):
         if not is_text(value):
             raise WrongValue(column.name, "the text holds half a surrogate pair")
-        return plain_text(value)
+        plain = plain_text(value)
+        return composed(plain) if column.type == "category" else plain  # a text stays as it is
     if is_boolean(value):
         return "true" if value else "false"
     if isinstance(value, (datetime.date, datetime.time)) and value == value:  # unlike NaT

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -21,6 +20,7 @@ from index.loading.options import LoadOptions
 from index.loading.rows import Reader, Row
 from index.loading.sources import Source
 from index.loading.text import LONGEST_LINE, bounded_lines, find_encoding, open_text
+from index.naming import composed
 
 _LINE_BREAK = re.compile(r"\s*[\r\n]\s*")  # as spreadsheets have them in names
 _RULE = re.compile(r"\|?\s*:?-{3,}:?\s*(?:\|\s*:?-{3,}:?\s*)*\|?")  # under Markdown's header
@@ -140,7 +140,7 @@ class CsvReader(Reader):
 
 def _name(cell: str) -> str:
     """Write a column's name as it would be typed: on one line, an accent in its letter."""
-    return unicodedata.normalize("NFC", _LINE_BREAK.sub(" ", cell.strip()))
+    return composed(_LINE_BREAK.sub(" ", cell.strip()))
 
 
 def _sample(lines: Iterator[str]) -> list[str]:
