@@ -24,7 +24,7 @@ from index.store import Store
 from index.temperature import Temperature
 from index.turns import Turn
 from index.values import check_columns
-from index.writing import Changes, load_report, prepare
+from index.writing import Changes, done_load, planned_load, prepare
 
 IfExists = Literal["error", "replace", "append"]
 
@@ -210,14 +210,17 @@ class Catalog(Mapping[str, SoftDict]):
                     source, options or LoadOptions(), filename=filename, progress=progress
                 ) as table:
                     check_columns(table.columns)  # a wanted type may find nothing in the file
+                    planned = planned_load(name, table)
                     if dry_run:
-                        return load_report(name, table)
+                        return planned
                     replaces = if_exists == "replace"
                     changes = self._make(name, table, encoder, settings, replaces, progress)
-                    return load_report(name, table, changes, created=True)
-            except (DatasetExists, UnknownDataset):
-                # Somebody made, replaced or deleted the dataset meanwhile: begin anew.
-                if if_exists != "append" or not rewound():
+                    return done_load(planned, table.entries, changes, created=True)
+            except (DatasetExists, UnknownDataset) as fault:
+                # Somebody made or replaced the dataset meanwhile: begin anew. Who deleted it did
+                # not want another one, without its entries and settings.
+                deleted = isinstance(fault, UnknownDataset) and name not in self
+                if if_exists != "append" or deleted or not rewound():
                     raise
 
     def _make(

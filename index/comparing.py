@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from numbers import Real
 
 from index.answers import Answer, Comparison, ExactAnswer, ManualAnswer, Value
 from index.blending import blend_all, weights_of
 from index.errors import Fault, InvalidRequest
-from index.snapshot import Place, Snapshot
+from index.snapshot import Snapshot
 from index.values import LARGEST
 from index.wording import rounded, whole
 
@@ -23,7 +24,7 @@ def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) 
     """
     if not isinstance(given, Mapping):
         raise InvalidRequest(Fault("weights", 'write weights by key: {"a": 3, "b": 1}'))
-    places = {key: snapshot.find(key) for key in given}
+    places = {key: snapshot.find(key) if isinstance(key, str) else None for key in given}
     weights = {key: weight for key in given if (weight := _weight(given[key])) is not None}
     faults = [
         Fault(f"weights.{key}", f"{dataset!r} has no such key")
@@ -35,16 +36,19 @@ def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) 
         for key in given
         if key not in weights
     ]
+    spelled = Counter(place for place in places.values() if place is not None)
+    faults += [
+        Fault(f"weights.{key}", "this key has a weight already, in another spelling of its accents")
+        for key, place in places.items()
+        if place is not None and spelled[place] > 1
+    ]
     total = sum(weights.values())
     if not faults and not total > 0:
         faults = [Fault("weights", "give at least one key a weight above zero")]
     if faults:
         raise InvalidRequest(*faults)
     shares = {key: weight / total for key, weight in weights.items()}
-    by_place: dict[Place, float] = {}
-    for key, place in places.items():
-        if place is not None:  # one key may stand there in two spellings
-            by_place[place] = by_place.get(place, 0.0) + shares[key]
+    by_place = {place: shares[key] for key, place in places.items() if place is not None}
     return ManualAnswer(shares, total, blend_all(snapshot, weights_of(snapshot, by_place)))
 
 
@@ -64,23 +68,29 @@ def compared(
     exactly: Answer,
     manual: ManualAnswer | None,
     attended: Mapping[str, float],
+    *,
+    narrowed: bool = False,
 ) -> Comparison:
     """Put the three answers side by side and say what differs.
 
-    ``attended`` holds the soft weights of the keys that were given one by hand.
+    ``attended`` holds the soft weights of the keys that were given one by hand. ``narrowed`` says
+    that a condition or a moment left only some entries to answer.
     """
     found = exactly.matches
     exact = ExactAnswer(bool(found), found[0].values if found else None)
-    said = _differences(exact, soft, manual)
+    said = _differences(exact, soft, manual, narrowed)
     if manual is not None:
         said.append(_apart(attended, manual))
     return Comparison(soft.query, soft.dataset, exact, soft, manual, tuple(said))
 
 
-def _differences(exact: ExactAnswer, soft: Answer, manual: ManualAnswer | None) -> list[str]:
+def _differences(
+    exact: ExactAnswer, soft: Answer, manual: ManualAnswer | None, narrowed: bool
+) -> list[str]:
     said = []
     if not exact.found:
-        said.append(f"An exact lookup finds no key {soft.query!r} and answers nothing.")
+        among = "Among the entries that may answer, an" if narrowed else "An"
+        said.append(f"{among} exact lookup finds no key {soft.query!r} and answers nothing.")
     for name, blend in soft.blend.items():
         attended, unit = None if blend is None else blend.value, soft.units.get(name)
         if exact.values is not None and not _read_alike(exact.values[name], attended):

@@ -19,6 +19,7 @@ Mask = NDArray[np.bool_]
 
 DAY = 86_400.0  # seconds
 LONGEST = 100  # characters of a position or a moment
+MOST = 10_000_000  # entries: beyond, digits are a date without its hyphens, or seconds since 1970
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class AsOf:
 def parse_as_of(value: object) -> AsOf | None:
     """Read ``as_of``: a count of entries, or an ISO 8601 date or time.
 
-    Digits alone are a position (``3`` or ``"3"``: the first three entries). A time
+    Digits alone, up to seven, are a position (``3`` or ``"3"``: the first three entries). A time
     without a zone is UTC. A date without a time takes in the whole day.
 
     Raises
@@ -54,7 +55,7 @@ def parse_as_of(value: object) -> AsOf | None:
     if isinstance(value, str):
         text = value.strip()
         value = _parse_text(text) if len(text) <= LONGEST else None
-    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0:
+    if isinstance(value, Integral) and not isinstance(value, bool) and 0 <= int(value) < MOST:
         return AsOf(position=int(value))
     if isinstance(value, date) and value != value:  # pandas' NaT is one
         value = None
@@ -65,7 +66,11 @@ def parse_as_of(value: object) -> AsOf | None:
         start = datetime.combine(value, time(), UTC)
         return AsOf(moment=np.nextafter(start.timestamp() + DAY, 0.0))
     raise InvalidRequest(
-        Fault("as_of", "write a number of entries (3) or an ISO 8601 date or time (2026-01-31)")
+        Fault(
+            "as_of",
+            "write a number of entries (3), at most seven digits, or an ISO 8601 date or time with "
+            "its hyphens (2026-01-31)",
+        )
     )
 
 

@@ -68,7 +68,7 @@ def composed(text: str) -> str:
 
     It is how keyboards write them; a file from a Mac may have them apart, which nobody sees.
     """
-    return unicodedata.normalize("NFC", text)
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def repeated_names(names: Iterable[str]) -> list[str]:

@@ -47,7 +47,7 @@ class Block:
     vectors: VectorBlock
     columns: tuple[Array, ...]
     alive: NDArray[np.bool_]
-    rows: dict[str, int]  # row of each key
+    rows: dict[str, int]  # row of each key, composed: earlier versions held them as they came
     sketch: Sketch | None = None  # of the vectors; then rows stand by cells, else in order
 
     @classmethod
@@ -61,7 +61,7 @@ class Block:
         sketch: Sketch | None = None,
     ) -> Block:
         """Make a block of entries that are all there."""
-        rows = {key: row for row, key in enumerate(keys)}
+        rows = {composed(key): row for row, key in enumerate(keys)}
         return cls(ids, keys, arrived, vectors, columns, np.ones(len(keys), bool), rows, sketch)
 
     def __len__(self) -> int:
@@ -105,11 +105,8 @@ class Snapshot:
         return self._starts[-1]
 
     def find(self, key: str) -> Place | None:
-        """Find a key as it is written, or with its letters and marks composed, as it is held."""
-        place = self._find(key)
-        return self._find(composed(key)) if place is None and not key.isascii() else place
-
-    def _find(self, key: str) -> Place | None:
+        """Find a key, with its letters and marks apart or together."""
+        key = composed(key)
         for number in range(len(self.blocks) - 1, -1, -1):
             block = self.blocks[number]
             row = block.rows.get(key)

@@ -73,7 +73,16 @@ from index.turns import Turn
 from index.values import check_columns
 from index.vectors import VectorBlock
 from index.wording import counted
-from index.writing import Changes, Row, cast_rows, first_values, load_report, prepare, table_rows
+from index.writing import (
+    Changes,
+    Row,
+    cast_rows,
+    done_load,
+    first_values,
+    planned_load,
+    prepare,
+    table_rows,
+)
 
 _RAISE: Any = object()  # no default was given
 
@@ -514,10 +523,11 @@ class SoftDict(MutableMapping[str, Any]):
             expected=self.columns,
         ) as table:
             into = _ready(self._snapshot, lambda _: table.columns)
+            planned = planned_load(self.name, table)
             if dry_run:
                 for _ in table_rows(table, into):
                     pass  # it is the casting that finds faults
-                return load_report(self.name, table)
+                return planned
             self._check_fits(table)
             changes, _ = self._take_in(
                 lambda _: table.columns,
@@ -525,7 +535,7 @@ class SoftDict(MutableMapping[str, Any]):
                 total=table.entries,
                 progress=progress,
             )
-            return load_report(self.name, table, changes)
+            return done_load(planned, table.entries, changes)
 
     def export(self, format: str) -> Iterator[bytes]:
         """Write the entries as ``csv``, ``jsonl`` or ``parquet``, piece by piece."""
@@ -653,7 +663,8 @@ class SoftDict(MutableMapping[str, Any]):
         encoder = self._encoder_of(record)
         soft, named = answer_naming(question, record, snapshot, encoder, weights or ())
         (exactly,) = answer_exactly(question, record, snapshot)
-        return compared(soft, exactly, manual, named)
+        narrowed = not (question.where is None and question.as_of is None)
+        return compared(soft, exactly, manual, named, narrowed=narrowed)
 
     # Settings
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -204,10 +204,8 @@ def _block(snapshot: Snapshot, rows: Sequence[Row], vectors: VectorBlock) -> Blo
     return snapshot.block(blank, keys, blank, vectors, [values for _, values in rows])
 
 
-def load_report(
-    dataset: str, table: Table, changes: Changes | None = None, *, created: bool = False
-) -> LoadReport:
-    """Say what a load of a table did, or, without changes, what it would do."""
+def planned_load(dataset: str, table: Table) -> LoadReport:
+    """Say what a load of a table would do; after the load the file may be another, or gone."""
     names = [column.name for column in table.columns]
     return LoadReport(
         dataset=dataset,
@@ -215,7 +213,7 @@ def load_report(
         key_column=table.key_column,
         columns=table.columns,
         rows=table.rows,
-        loaded=0 if changes is None else table.entries,
+        loaded=0,
         duplicates=table.duplicates,
         bad_rows=tuple((row.line, row.reason) for row in table.bad_rows),
         bad_row_count=table.bad_row_count,
@@ -223,10 +221,21 @@ def load_report(
             (key, dict(zip(names, values, strict=True)))
             for key, values in itertools.islice(table, 5)
         ),
-        dry_run=changes is None,
+        dry_run=True,
         detected=table.detected,
         notes=table.notes,
-        embedded=0 if changes is None else changes.embedded,
-        reused=0 if changes is None else changes.reused,
+    )
+
+
+def done_load(
+    planned: LoadReport, entries: int, changes: Changes, *, created: bool = False
+) -> LoadReport:
+    """Say what a load of so many entries did."""
+    return replace(
+        planned,
+        loaded=entries,
+        dry_run=False,
+        embedded=changes.embedded,
+        reused=changes.reused,
         created=created,
     )

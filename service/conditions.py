@@ -71,7 +71,7 @@ class Conditions(BaseModel):
     def _check_match(self, tag: str | None) -> None:
         """Raise ConditionFailed; by "the strong comparison function" (§13.1.1)."""
         if self.if_match is not None and (tag is None or tag not in parse_etags(self.if_match)):
-            raise ConditionFailed("If-Match")
+            raise ConditionFailed("If-Match", there=tag is not None)
 
     def _is_met(self, tag: str | None) -> bool:
         """Compare with If-None-Match, by "the weak comparison function" (§13.1.2)."""

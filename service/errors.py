@@ -62,14 +62,15 @@ class NoDatasets(ServiceError):
 class ConditionFailed(ServiceError):
     """A condition of the request, If-Match or If-None-Match, does not hold; nothing was changed."""
 
-    def __init__(self, header: str) -> None:
+    def __init__(self, header: str, *, there: bool = True) -> None:
         self.header = header
         why = {
-            "If-Match": "it was changed, or deleted, since it had the ETag that was sent; get it "
-            "again, and send the ETag that it has now",
+            "If-Match": "it was changed since it had the ETag that was sent; get it again, and "
+            "send the ETag that it has now",
             "If-None-Match": "it is there already; get it, and send its ETag as If-Match",
         }
-        super().__init__(f"{header} does not hold: {why[header]}")
+        gone = "there is none, or no more; If-None-Match: * is for what is new"
+        super().__init__(f"{header} does not hold: {why[header] if there else gone}")
 
 
 class UnknownJob(ServiceError):

@@ -332,7 +332,13 @@ class PageQuery(In):
     """A page of entries."""
 
     limit: Annotated[int, Field(ge=1, le=1000, description="entries in a page")] = 100
-    after: int = Field(default=0, ge=0, le=10**12, description="entries to skip")
+    after: int = Field(
+        default=0,
+        ge=0,
+        le=10**12,
+        description="entries to skip: `next` of the page before. Where entries are deleted "
+        "meanwhile those that follow move up, and some are in no page; an export is of one moment",
+    )
 
 
 class ExportQuery(In):

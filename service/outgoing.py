@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
@@ -359,6 +360,8 @@ class JobOut(Out):
     def of(cls, job: Job) -> JobOut:
         """Shape a job."""
         progress = job.progress
+        if progress is not None and job.finished is not None:  # it has no rate any more
+            progress = replace(progress, rate=None, seconds_left=None)
         return cls(
             id=job.id,
             kind=job.kind,

@@ -183,14 +183,21 @@ def blend_lines(blends: dict[str, Blend | None]) -> Iterator[str]:
     for name, blend in blends.items():
         if blend is None:
             yield f"{name}: nothing"
-        elif blend.type == "number":
+            continue
+        all_known = blend.known > 0.9995
+        said = [] if all_known else [f"{blend.known:.1%} of the weight has a value"]
+        if blend.type == "number":
+            mean, median = (rounded(number, blend.unit) for number in (blend.mean, blend.median))
             low, high = (rounded(end, blend.unit) for end in blend.interval)
             lies = f"at {low}" if low == high else f"between {low} and {high}"
-            yield f"{name}: {rounded(blend.mean, blend.unit)} (90 % of the weight {lies})"
+            said.append(f"90 % of {'the weight' if all_known else 'that'} {lies}")
+            shown = mean if mean == median else f"{mean}, median {median}"
         elif blend.type == "vector":
-            yield f"{name}: {rounded(blend.mean)}"
+            shown = rounded(blend.mean)
         else:
-            yield f"{name}: {blend.value} ({blend.probability:.0%})"
+            shown = str(blend.value)
+            said.insert(0, f"{blend.probability:.0%}")
+        yield f"{name}: {shown}" + (f" ({'; '.join(said)})" if said else "")
 
 
 def values_line(values: Mapping[str, Value] | None, units: Mapping[str, str]) -> str:

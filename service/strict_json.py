@@ -63,7 +63,7 @@ def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         twice = repeated_names(name for name, _ in pairs)[0]
         raise _no_json(
-            f"{twice!r} stands twice in an object; send a list of [key, value] pairs, "
-            "and say what duplicates mean"
+            f"{twice!r} stands twice in an object; a table of such keys can be sent as a list of "
+            "[key, value] pairs, with what duplicates mean"
         )
     return found

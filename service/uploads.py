@@ -95,6 +95,9 @@ class Order:
 def received(query: LoadQuery, limit: int) -> Order:
     """Take in the request's table, ``limit`` bytes of it at most."""
     kind = request.mimetype
+    if refused := [name for name in ("If-Match", "If-None-Match") if name in request.headers]:
+        said = "a load takes no such condition; if_exists says what becomes of what is there"
+        raise InvalidRequest(*(Fault(name, said) for name in refused))
     if kind == "application/json" and query.name is None:
         return _document(query)
     if kind != "multipart/form-data" and kind not in FORMATS:

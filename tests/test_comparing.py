@@ -170,9 +170,25 @@ def test_whatever_an_answer_holds_can_be_imported_to_be_named():
     assert {index.NumberBlend, index.Match} <= held <= public
 
 
-def test_weights_of_one_key_in_two_spellings_add_up() -> None:
+def test_a_key_that_a_condition_leaves_out_is_not_said_to_be_nowhere() -> None:
     d = SoftDict({"café": 1, "té": 4}, encoder="random:1")
+    nothing = "exact lookup finds no key 'café' and answers nothing."
 
-    manual = d.compare("café", weights={"café": 1, "cafe\u0301": 1, "té": 2}).manual
+    for narrow in ({"where": "value > 2"}, {"as_of": 0}):
+        (said, *_) = d.compare("café", **narrow).differences
+        assert said == f"Among the entries that may answer, an {nothing}"
+    del d["café"]
+    assert d.compare("café").differences[0] == f"An {nothing}"
 
-    assert manual.blend["value"].mean == pytest.approx(2.5)
+
+def test_a_key_has_one_weight_in_whatever_spelling() -> None:
+    d = SoftDict({"café": 1, "té": 4}, encoder="random:1")
+    apart = "cafe\u0301"
+
+    manual = d.compare("café", weights={apart: 1, "té": 2}).manual
+    assert manual.blend["value"].mean == pytest.approx(3.0)
+    with pytest.raises(InvalidRequest, match="in another spelling") as refused:
+        d.compare("café", weights={"café": 1, apart: 1, "té": 2})
+    assert [fault.where for fault in refused.value.faults] == ["weights.café", f"weights.{apart}"]
+    with pytest.raises(InvalidRequest, match=r"weights.1: .* has no such key"):
+        d.compare("café", weights={1: 2})

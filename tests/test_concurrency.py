@@ -564,6 +564,39 @@ def test_an_append_to_a_dataset_that_is_replaced_meanwhile_goes_to_the_new_one(
             assert dict(catalog["d"]) == {"new": 2, "a": 1}
 
 
+def test_an_append_to_a_dataset_that_is_deleted_meanwhile_makes_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = softdict.prepare
+
+    def meanwhile(*given: object, **named: object) -> object:
+        catalog.delete("d")
+        return prepare(*given, **named)  # type: ignore[arg-type]
+
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("d", encoder="random")["old"] = 0
+        monkeypatch.setattr(softdict, "prepare", meanwhile)
+        with pytest.raises(UnknownDataset):
+            append(catalog, ROWS)
+        assert list(catalog) == []
+
+
+def test_a_load_that_was_committed_reads_its_file_no_more(tmp_path: Path) -> None:
+    table = tmp_path / "long.csv"
+    long = "x" * 8_000  # more than is held in memory
+    table.write_text("key,text\n" + "".join(f"{n},{n}{long}\n" for n in range(2_500)), "utf-8")
+    d = SoftDict(encoder="random")
+
+    def then_gone(progress: Progress) -> None:
+        if progress.phase == "writing":
+            table.write_text("key,text\n", "utf-8")
+
+    report = d.load(table, progress=then_gone)
+
+    assert (len(d), report.loaded, len(report.preview)) == (2_500, 2_500, 5)
+    assert table.stat().st_size == 9
+
+
 KEYS = {f"key {number}": number for number in range(8)}
 
 

@@ -20,7 +20,7 @@ DAY = datetime(2026, 3, 1, tzinfo=UTC).timestamp()
         (None, None),
         (3, AsOf(position=3)),
         ("3", AsOf(position=3)),
-        ("1" * 19, AsOf(position=int("1" * 19))),  # no moment of the year 1111
+        ("9999999", AsOf(position=9_999_999)),
         (0, AsOf(position=0)),
         ("2026-03-01T00:00:00", AsOf(moment=DAY)),
         ("2026-03-01T00:00:00Z", AsOf(moment=DAY)),
@@ -62,7 +62,12 @@ class NoTime(datetime):
 
 
 @pytest.mark.parametrize(
-    "given", ["", "tomorrow", -1, True, 1.5, "2026-13-01", [], "-3", "1" * 5_000, NoTime(1, 1, 1)]
+    "given",
+    [
+        *("", "tomorrow", -1, True, 1.5, "2026-13-01", [], "-3", "1" * 5_000, NoTime(1, 1, 1)),
+        # A date without its hyphens, and seconds since 1970, as the service gives them.
+        *("20261126", 20_261_126, 1_795_657_211, "1" * 19),
+    ],
 )
 def test_refused_spellings(given):
     with pytest.raises(InvalidRequest) as refused:

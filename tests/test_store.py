@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import unicodedata
 from contextlib import closing
 from pathlib import Path
 
@@ -971,3 +972,22 @@ def test_what_a_rollback_undid_is_not_shown_by_the_next_commit() -> None:
             assert shown == []
 
     assert shown == ["done"]
+
+
+def test_keys_that_an_earlier_version_held_with_accents_apart_are_found_and_changed(tmp_path):
+    apart = unicodedata.normalize("NFD", "café")
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("d", encoder="random").update({"té": 1, "xxxxx": 2})
+    connection = sqlite3.connect(tmp_path / "softdict.db")
+    connection.execute("UPDATE entries SET key = ? WHERE key = 'xxxxx'", (apart,))
+    connection.commit()
+    connection.close()
+
+    with Catalog.open(tmp_path) as catalog:
+        d = catalog["d"]
+        assert d["café"] == d[apart] == 2
+        d["café"] = 3
+        d.load(f"key,value\n{apart},4\n".encode())
+        assert dict(d) == {"té": 1, apart: 4}
+        del d["café"]
+        assert list(d) == ["té"]

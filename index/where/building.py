@@ -33,6 +33,7 @@ MOST = 256  # comparisons in one condition
 MOST_VALUES = 10_000  # values after ``in``, in all
 # A number as it is written in many countries, and one in groups of three digits: 8,5 and 1.234,50.
 MARKED = re.compile(r"(?<![\w.,])[+-]?[0-9]+(?:[.,][0-9]{3})*[.,][0-9]+(?![\w.,])")
+PLAIN = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 THOUSAND = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
 _REFUSED = Missing("")  # stands for what has a fault, until all faults are raised
 
@@ -136,7 +137,8 @@ class Builder:
         if isinstance(value, str):
             if column is not None and column.type == "number":
                 message = f"{column.name!r} holds numbers, and {shown(value)} is none"
-                self.refuse(at, message + pointed(value))
+                quoted = "; write it without quotes" if PLAIN.fullmatch(value) else ""
+                self.refuse(at, message + (quoted or pointed(value)))
                 return None
             return plain_text(value)
         if not isinstance(value, Real | Decimal):

@@ -18,10 +18,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from index import SoftDict
+from index import Column, SoftDict
 from index.answers import Progress
 from service.cli import main
-from service.printed import ProgressLine, answer_lines
+from service.printed import ProgressLine, answer_lines, blend_lines
 from service.settings import Settings
 from tests.service.conftest import COUNTRIES
 from tests.service.running import PATIENCE, ROOT, Service, environment, wait_for_vectors
@@ -231,6 +231,24 @@ def test_numbers_are_printed_with_their_unit(run: Run, tmp_path: Path) -> None:
     assert found.startswith("precio: 12.5 € (90 % of the weight at 12.5 €)\n")
     assert "  12.5 €, 5 %\n" in found
     assert run("compare", "mesa").stdout.startswith("exact: precio 30 €\n")
+
+
+def test_a_blend_says_how_much_of_the_weight_has_a_value_and_its_median() -> None:
+    d = SoftDict(
+        {"a": {"n": 1, "c": "x"}, "b": {"n": 2, "c": "x"}, "d": {"n": 9, "c": "y"}, "e": {}},
+        encoder="random",
+        columns=[Column("n", "number"), Column("c", "category")],
+    )
+    evenly = d.search("z", temperature=1000).blend
+
+    assert list(blend_lines(evenly)) == [
+        "n: 4, median 2 (75.0% of the weight has a value; 90 % of that between 1 and 9)",
+        "c: x (67%; 75.0% of the weight has a value)",
+    ]
+    whole = d.search("z", temperature=1000, where="n is not missing").blend
+    assert list(blend_lines(whole)) == [
+        "n: 4, median 2 (90 % of the weight between 1 and 9)", "c: x (67%)",
+    ]  # fmt: skip
 
 
 def test_a_long_key_is_cut_where_its_weight_would_be_pushed_out_of_the_line() -> None:

@@ -79,12 +79,29 @@ def test_if_match_any_is_of_what_is_there_and_if_none_match_any_of_what_is_not(
     new = "/datasets/paises/entries/chile"
     there, absent = {"If-Match": "*"}, {"If-None-Match": "*"}
 
-    assert client.put(new, json=1, headers=there).status_code == 412
+    refused = client.put(new, json=1, headers=there)
+    assert refused.status_code == 412
+    assert "does not hold: there is none, or no more" in refused.get_json()["detail"]
     assert client.delete(new, headers=there).status_code == 412
     assert client.put(new, json=2, headers=absent).status_code == 201
     assert client.put(new, json=3, headers=absent).status_code == 412
     assert client.get(new).get_json()["values"] == {"value": 2}
     assert client.put(new, json=4, headers=there).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["If-Match", "If-None-Match"])
+def test_a_load_takes_no_condition_and_does_not_pass_it_over(
+    client: CheckedClient, name: str
+) -> None:
+    before = client.get(DATASET).data
+    table = {"name": "paises", "entries": {"perro": 1}, "if_exists": "replace"}
+
+    refused = client.post("/datasets", json=table, headers={name: "*"})
+
+    assert refused.status_code == 422
+    said = "a load takes no such condition; if_exists says what becomes of what is there"
+    assert refused.get_json()["errors"] == [{"where": name, "message": said}]
+    assert client.get(DATASET).data == before
 
 
 def test_a_dataset_in_the_place_of_the_one_that_was_seen_is_not_deleted(

@@ -97,7 +97,7 @@ def test_every_part_of_a_job_stands_under_its_own_name() -> None:
         "started": 2.0,
         "finished": 4.0,
         "progress": {
-            "phase": "encoding", "done": 3, "total": 8, "rate": 2.0, "seconds_left": 2.5,
+            "phase": "encoding", "done": 3, "total": 8, "rate": None, "seconds_left": None,
         },
         "result": None,
         "problem": {

@@ -348,6 +348,15 @@ def test_a_route_that_is_not_there_is_answered_with_the_nearest(client: CheckedC
     }
 
 
+@pytest.mark.parametrize(
+    "path", ["/datasets/paises", "/datasets/paises/entries/perro", "/search", "/datasets"]
+)
+def test_a_slash_too_many_is_the_fault_that_is_named(client: CheckedClient, path: str) -> None:
+    detail = f"there is nothing at {path}/; did you mean {path}?"
+    if "/entries/" not in path:  # there it is part of the key
+        assert client.get(f"{path}/").get_json()["detail"] == detail
+
+
 @pytest.mark.parametrize("path", ["/datasets/paises/entris", "/" + "x" * 200])
 def test_where_no_route_is_near_it_is_said_where_they_are_listed(
     client: CheckedClient, path: str
