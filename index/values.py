@@ -89,7 +89,7 @@ def check_columns(columns: Sequence[Column]) -> None:
         raise InvalidRequest(Fault("columns", message))
     faults = [
         Fault("columns", f"two columns are named {name!r}")
-        for name in repeated_names(column.name for column in columns)
+        for name in repeated_names(c.name for c in columns if isinstance(c.name, str))
     ]
     for column in columns:
         if not isinstance(column.name, str):

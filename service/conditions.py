@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from flask import Response
 from pydantic import BaseModel, Field
-from werkzeug.http import generate_etag, parse_etags
+from werkzeug.http import generate_etag, parse_etags, quote_etag
 
 from index.errors import UnknownEntry
 from index.softdict import SoftDict
@@ -76,6 +76,11 @@ class Conditions(BaseModel):
     def _is_met(self, tag: str | None) -> bool:
         """Compare with If-None-Match, by "the weak comparison function" (§13.1.2)."""
         return tag is not None and parse_etags(self.if_none_match).contains_weak(tag)
+
+
+def etag_header(shown: BaseModel) -> dict[str, str]:
+    """Give the header of what a write answers with: it is what a GET would give."""
+    return {"ETag": quote_etag(etag(shown))}
 
 
 def etag(shown: BaseModel) -> str:

@@ -9,7 +9,7 @@ from flask import Response
 from index.answers import LoadReport
 from index.softdict import SoftDict
 
-from .conditions import Conditions
+from .conditions import Conditions, etag_header
 from .incoming import DatasetPath, ExportQuery, LoadQuery, SettingsBody
 from .outgoing import DatasetOut, DatasetsOut, JobOut, LoadOut
 from .problems import said
@@ -54,14 +54,17 @@ def describe(path: DatasetPath, header: Conditions) -> Response:
 
 
 @routes.patch("/datasets/<name>", responses={200: DatasetOut, **said(404, 412, 413, 415, 503, 507)})
-def change(path: DatasetPath, header: Conditions, body: SettingsBody) -> DatasetOut:
+def change(
+    path: DatasetPath, header: Conditions, body: SettingsBody
+) -> tuple[DatasetOut, int, dict[str, str]]:
     """Set a dataset's temperature, tolerance and precision."""
 
     def changed(dataset: SoftDict) -> DatasetOut:
         dataset.configure(**body.given)
         return _shown(dataset)
 
-    return runtime().write(path.name, header.on(_shown, changed))
+    shown = runtime().write(path.name, header.on(_shown, changed))
+    return shown, 200, etag_header(shown)
 
 
 @routes.delete("/datasets/<name>", responses={204: None, **said(404, 412, 503, 507)})

@@ -8,7 +8,7 @@ from flask import Response
 
 from index.softdict import SoftDict
 
-from .conditions import Conditions
+from .conditions import Conditions, etag_header
 from .incoming import DatasetPath, EntryBody, EntryPath, PageQuery
 from .outgoing import EntriesOut, EntryOut
 from .problems import said
@@ -39,14 +39,17 @@ def get(path: EntryPath, header: Conditions) -> Response:
     responses={200: EntryOut, 201: EntryOut, **said(404, 409, 412, 413, 415, 503, 507)},
     description="A column that is left out has no value then; an attribute stays as it was.",
 )
-def put(path: EntryPath, header: Conditions, body: EntryBody) -> tuple[EntryOut, int]:
-    """Set the values of a key, new or not."""
+def put(
+    path: EntryPath, header: Conditions, body: EntryBody
+) -> tuple[EntryOut, int, dict[str, str]]:
+    """Set the values of a key, new or not; its ETag then is for the next If-Match."""
     change = header.on(
         lambda found: _shown(found, path.key),
         lambda found: found.put_entry(path.key, body.values),
     )
     entry, new = runtime().write(path.name, change)
-    return EntryOut.of(entry), 201 if new else 200
+    shown = EntryOut.of(entry)
+    return shown, 201 if new else 200, etag_header(shown)
 
 
 @routes.delete(ENTRY, responses={204: None, **said(404, 412, 503, 507)})

@@ -323,3 +323,8 @@ def test_the_point_value_of_an_answer_is_none_in_a_column_that_blends_to_nothing
     del d["a"]
 
     assert d.search("b").value == {"x": 1.0, "y": None}
+
+
+def test_a_column_whose_name_is_no_text_is_refused_in_words() -> None:
+    with pytest.raises(InvalidRequest, match="a column's name is text"):
+        check_columns([Column(["x"], "number"), Column("y", "number")])  # type: ignore[arg-type]

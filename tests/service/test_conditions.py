@@ -89,6 +89,16 @@ def test_if_match_any_is_of_what_is_there_and_if_none_match_any_of_what_is_not(
     assert client.put(new, json=4, headers=there).status_code == 200
 
 
+def test_a_write_answers_with_the_etag_for_the_next_one(client: CheckedClient) -> None:
+    first = client.put(ENTRY, json=1)
+    assert first.headers["ETag"] == client.get(ENTRY).headers["ETag"]
+    second = client.put(ENTRY, json=2, headers={"If-Match": first.headers["ETag"]})
+    assert second.status_code == 200 and second.headers["ETag"] != first.headers["ETag"]
+
+    changed = client.patch(DATASET, json={"temperature": 0.2})
+    assert changed.headers["ETag"] == client.get(DATASET).headers["ETag"]
+
+
 @pytest.mark.parametrize("name", ["If-Match", "If-None-Match"])
 def test_a_load_takes_no_condition_and_does_not_pass_it_over(
     client: CheckedClient, name: str
