@@ -34,7 +34,7 @@ def datasets() -> DatasetsOut:
 
 @routes.post(
     "/datasets",
-    responses={200: LoadOut, 201: LoadOut, 202: JobOut, **said(409, 413, 415, 503, 507)},
+    responses={200: LoadOut, 201: LoadOut, 202: JobOut, **said(404, 409, 413, 415, 503, 507)},
     description="A small table is answered when it is loaded; a larger one with a job, whose "
     "progress stands at /jobs/{id}. The first is busy (503) where another write keeps it from its "
     "turn; the second waits. A dry run says what would be loaded, and writes nothing.",

@@ -100,7 +100,7 @@ def received(query: LoadQuery, limit: int) -> Order:
         raise InvalidRequest(*(Fault(name, said) for name in refused))
     if kind == "application/json" and query.name is None:
         return _document(query)
-    if kind != "multipart/form-data" and kind not in FORMATS:
+    if kind != "multipart/form-data" and kind not in FORMATS and query.format is None:
         raise UnsupportedContent(kind, READ)
     if query.name is None:
         raise InvalidRequest(Fault("name", "required, and not given"))
@@ -110,7 +110,7 @@ def received(query: LoadQuery, limit: int) -> Order:
         charset = _charset(part.mimetype, part.mimetype_params)
     else:
         check_coding(*GZIP)
-        source, filename, format_ = request.stream, None, FORMATS[kind]
+        source, filename, format_ = request.stream, None, FORMATS.get(kind)
         charset = _charset(kind, request.mimetype_params)
     table, size = _unpacked(*_spooled(source, limit), limit)
     if kind == "application/json":

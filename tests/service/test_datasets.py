@@ -291,7 +291,7 @@ def test_if_exists_says_what_becomes_of_the_old_one(client: CheckedClient) -> No
 
 
 @pytest.mark.parametrize("meanwhile", ["deleted", "created"])
-def test_an_append_says_whether_it_created_the_dataset_whatever_happens_meanwhile(
+def test_an_append_goes_to_a_dataset_made_meanwhile_and_to_none_that_was_deleted(
     make: Make, monkeypatch: pytest.MonkeyPatch, meanwhile: str
 ) -> None:
     client = make()
@@ -312,9 +312,12 @@ def test_an_append_says_whether_it_created_the_dataset_whatever_happens_meanwhil
     body = {"name": "d", "entries": {"a": 1}, "if_exists": "append"}
     reply = client.post("/datasets", json=body)
 
-    created = meanwhile == "deleted"
-    assert (reply.status_code, "Location" in reply.headers) == (201 if created else 200, created)
-    assert set(values(client, "d")) == ({"a"} if created else {"new", "a"})
+    assert "Location" not in reply.headers  # of what is created
+    if meanwhile == "deleted":
+        assert (reply.status_code, reply.get_json()["type"]) == (404, "/problems/unknown-dataset")
+        assert client.get("/datasets/d").status_code == 404
+    else:
+        assert (reply.status_code, set(values(client, "d"))) == (200, {"new", "a"})
 
 
 @pytest.mark.parametrize("how", ["form", "document"])
@@ -785,3 +788,17 @@ def test_a_load_that_the_disk_has_no_room_for_is_refused(make: Make) -> None:
     assert (reply.status_code, reply.get_json()["type"]) == (507, "/problems/disk-full")
     assert "make room there" in reply.get_json()["detail"]
     assert client.get("/datasets").get_json() == {"datasets": []}
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/octet-stream", "text/plain", "application/x-www-form-urlencoded", ""]
+)
+def test_a_body_whose_content_type_says_nothing_may_have_its_format_named(
+    client: CheckedClient, kind: str
+) -> None:
+    table = "key,price\nleche,0.95\n".encode()
+
+    refused = client.post("/datasets?name=milk", data=table, content_type=kind)
+    assert refused.status_code == 415
+    made = client.post("/datasets?name=milk&format=csv", data=table, content_type=kind)
+    assert (made.status_code, made.get_json()["loaded"]) == (201, 1)
