@@ -530,3 +530,24 @@ def test_a_number_in_quotes_is_refused_with_how_to_write_it(given: object) -> No
 
     with pytest.raises(InvalidRequest, match=r"and '.*' is none; write it without quotes"):
         d.search("a", where=given)
+
+
+@pytest.mark.parametrize("given", ["tag = “so it’s”", "tag = «so it’s»", 'tag = "so it’s"'])
+def test_quotes_as_phones_and_books_write_them(given: str) -> None:
+    assert parse_where(given) == Compare("tag", "=", "so it’s")
+    assert parse_where("tag in (‘a\"b’, “c''d”)") == Among("tag", ('a"b', "c''d"))
+    with pytest.raises(InvalidRequest, match="the quote that opens here is never closed"):
+        parse_where("tag = «a")
+
+
+@pytest.mark.parametrize("given", ["sale price < 5", "1st = 2 and sale price < 5", "5 < 1st"])
+def test_a_column_that_wants_brackets_is_shown_in_them(given: str) -> None:
+    columns = [Column("price", "number"), Column("sale price", "number"), Column("1st", "number")]
+    wanted = "[sale price]" if "sale" in given else "[1st]"
+
+    with pytest.raises(InvalidRequest) as refused:
+        parse_where(given, columns)
+    assert refused.value.faults[0].message.endswith(f"; the column is written {wanted}")
+    with pytest.raises(InvalidRequest) as refused:
+        parse_where("[sale price] < and", columns)
+    assert "written" not in refused.value.faults[0].message

@@ -63,6 +63,11 @@ class Builder:
         self._conditions = self._values = 0
         self.faults: list[Fault] = []
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names, where they are known."""
+        return tuple(self._columns or ())
+
     def refuse(self, spot: Spot, message: str) -> Where:
         """Note a fault, and give a condition to go on with; of many the first ones say enough."""
         self.faults.append(spot.fault(message))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from functools import lru_cache
 from typing import Any, cast
@@ -48,7 +49,7 @@ MORE : ">=" | ">" | "≥"
 {"".join(f"_{word.upper()}.2 : /{word}{_END}/i" + chr(10) for word in KEYWORDS)}
 WORD : /{WORD}/
 BRACKETED : /\[(?:[^\]]|\]\])*\]/
-STRING : /"(?:[^"]|"")*"/ | /'(?:[^']|'')*'/
+STRING : /"(?:[^"]|"")*"/ | /'(?:[^']|'')*'/ | /“[^”]*”/ | /‘[^’]*’/ | /«[^»]*»/
 NUMBER.1 : /[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?(?![\w.])/i
 %ignore /\s+/
 """
@@ -80,7 +81,8 @@ def read_text(given: str, builder: Builder) -> Where:
         tree = _parser().parse(given)
     except UnexpectedInput as error:
         place = _place(error, given)
-        raise InvalidRequest(Spot(character=1 + place).fault(_words(error, given, place))) from None
+        said = _words(error, given, place) + _bracketed(builder.names, given)
+        raise InvalidRequest(Spot(character=1 + place).fault(said)) from None
     try:
         return cast(Where, _Reader(builder).transform(tree))
     except VisitError as error:  # how lark wraps what a rule raises
@@ -109,7 +111,8 @@ class _Reader(Transformer_NonRecursive[Token, Any]):
             read = read_integer if token.lstrip("+-").isdigit() else float
             return read(token), _at(token)
         if token.type == "STRING":
-            return token[1:-1].replace(token[0] * 2, token[0]), _at(token)
+            plain = token[0] == token[-1]  # of quotes that open and close unlike, none is doubled
+            return token[1:-1].replace(token[0] * 2, token[0]) if plain else token[1:-1], _at(token)
         return str(token), _at(token)
 
     literal = value
@@ -174,7 +177,7 @@ def _place(error: UnexpectedInput, given: str) -> int:
 
 def _words(error: UnexpectedInput, given: str, place: int) -> str:
     if isinstance(error, UnexpectedCharacters):
-        if error.char in "\"'[":
+        if error.char in "\"'[“‘«":
             closing = "bracket" if error.char == "[" else "quote"
             return f"the {closing} that opens here is never closed"
         if error.char in "%‰€$£" and given[:place].rstrip()[-1:].isdigit():
@@ -186,6 +189,15 @@ def _words(error: UnexpectedInput, given: str, place: int) -> str:
     if token.type == "$END":
         return f"the condition ends too early{expected}"
     return f"{shown(str(token))} is not expected here{expected}"
+
+
+def _bracketed(names: Collection[str], given: str) -> str:
+    """Say how to write the first column that stands there as no simple word may."""
+    simple = re.compile(WORD)
+    for name in names:
+        if name in given and f"[{name}]" not in given and not simple.fullmatch(name):
+            return f"; the column is written [{name.replace(']', ']]')}]"
+    return ""
 
 
 def _expected(terminals: Collection[str], given: str, place: int) -> str:
