@@ -12,22 +12,24 @@ const TEXTS = {
     found: "A key is written exactly “{0}”.", missing: "No key is written exactly “{0}”.",
     where: "only entries where (optional)", excluded: "No key that meets the condition is written exactly “{0}”.",
     unmet: "No entry meets the condition; labels must match letter by letter.",
-    columns: "columns: {0}", tolerance: "margin (0 is exact)",
+    columns: "columns: {0}", example: "for example: {0}", tolerance: "margin of error (0 is exact)",
     encoder: "the encoder's own", fitted: "fitted to the values", given: "given", setting: "the dataset's own",
-    others: "all others", more: "Show more keys", keys: "keys: {0}", score: "cosine", between: "90% of the weight lies between {0} and {1}", at: "90% of the weight lies at {0}",
+    others: "all others", more: "Show more keys", keys: "keys: {0}", score: "cosine", between: "90% {2} lies between {0} and {1}", at: "90% {2} lies at {0}",
+    ofAll: "of the weight", ofKnown: "of that weight", median: "median {0}",
     temperature: "Temperature τ", effective: "Effective keys",
     sure: "Probability that an answer is here at all: {0}.",
     unsure: "Probably nothing here answers this. Probability that an answer is here at all: {0}.",
     unknown: "Whether an answer is here at all cannot be told with this encoder; see how high the best cosine is.",
     hand: "With weights of your own", handHelp: "Give these keys the weights that you would choose; they are scaled to 100%.",
+    weightless: "Write at least one weight above zero.",
     help: "How to read this",
     guide: "Every key answers, in proportion to how alike its meaning is to that of the question: the cosine, from −1 to 1.\nThe weights make 100% even where nothing fits. So look first at the probability that an answer is here at all.\nThe answer blends the values by those weights. Where 90% of the weight lies describes your table; it promises nothing about a value that is not in it.\nThe temperature τ makes the weights sharper or flatter: of two keys whose cosines differ by τ, one weighs 2.7 times the other.\nEffective keys: how many keys really answer.",
     scored: "Keys scored", everyKey: "every one",
     sampled: "{0} of {1}, with {2} of the weight; weights within ±{3}",
-    of: "{0} of {1}", known: "{0} of the weight has a value",
-    own: "Load a table of your own, or delete one", keyColumn: "Column of keys (found if left empty)",
-    attributes: "Columns to filter by and not to blend, with commas",
-    gaps: "Cells that hold no value, with commas", file: "File", name: "Name", load: "Load", cancel: "Cancel",
+    of: "{0} of {1}", known: "{0} of the weight has a value.",
+    own: "Load, download or delete a table", keyColumn: "Column of keys (found if left empty)",
+    attributes: "Columns to filter by and not to blend, separated by commas",
+    gaps: "Texts that mean “no value”, separated by commas", file: "File", name: "Name", load: "Load", cancel: "Cancel",
     replace: "replace the dataset of that name, if there is one",
     skip: "leave out rows that cannot be read (on_error=skip)", leftOut: "Rows left out: {0}.",
     taken: "There is a dataset of that name already: tick “replace”, or choose another name.",
@@ -42,7 +44,11 @@ const TEXTS = {
     lost: "The service no longer knows of the load; perhaps it was started anew. If the table is not among the datasets, load it again: what was encoded is kept.",
     inEnglish: "", asking: "Asking…",
     remove: "Delete the dataset “{0}”…", certain: "Delete the dataset “{0}” (entries: {1})? It cannot be brought back.", removed: "Deleted: {0}.",
-    cancelled: "Cancelled; nothing was loaded.", noValue: "no value", steps: "Every step, with its numbers (JSON)",
+    overwrite: "Replace the dataset “{0}” (entries: {1})? What it holds now cannot be brought back.", download: "Download “{0}” as", excel: "CSV with decimal commas (Excel)",
+    cancelled: "Cancelled; nothing was loaded.", noValue: "no value",
+    steps: "Every step, with its numbers", json: "The same as JSON", tokens: "Tokens of the question",
+    peak: "Largest cosine/τ (max)", normaliser: "Z, the sum of exp over all keys",
+    key: "key", logit: "cosine/τ", exp: "exp(cosine/τ − max)", weight: "weight = exp/Z",
   },
   es: {
     tagline: "Un diccionario que responde por el significado.",
@@ -50,25 +56,27 @@ const TEXTS = {
     auto: "temperatura automática", sharp: "nítida", flat: "plana",
     soft: "Por significado", weights: "Cuánto cuenta cada clave", exact: "Por búsqueda exacta",
     would: "Una búsqueda exacta habría dicho:", nothing: "nada",
-    found: "Una clave se escribe exactamente «{0}».", missing: "Ninguna clave se escribe exactamente «{0}».",
-    where: "solo las entradas donde (opcional)", excluded: "Ninguna clave que cumpla la condición se escribe exactamente «{0}».",
+    found: "Hay una clave escrita exactamente así: «{0}».", missing: "Ninguna clave está escrita exactamente así: «{0}».",
+    where: "solo las entradas donde (opcional)", excluded: "Ninguna clave que cumpla la condición está escrita exactamente así: «{0}».",
     unmet: "Ninguna entrada cumple la condición; las etiquetas tienen que coincidir letra por letra.",
-    columns: "columnas: {0}", tolerance: "margen (0 es exacto)",
+    columns: "columnas: {0}", example: "por ejemplo: {0}", tolerance: "margen de error (0 es exacto)",
     encoder: "la del encoder", fitted: "ajustada a los valores", given: "dada", setting: "la de los datos",
-    others: "las demás", more: "Mostrar más claves", keys: "claves: {0}", score: "coseno", between: "el 90 % del peso está entre {0} y {1}", at: "el 90 % del peso está en {0}",
+    others: "las demás", more: "Mostrar más claves", keys: "claves: {0}", score: "coseno", between: "el 90 % {2} está entre {0} y {1}", at: "el 90 % {2} está en {0}",
+    ofAll: "del peso", ofKnown: "de ese peso", median: "mediana {0}",
     temperature: "Temperatura τ", effective: "Claves efectivas",
     sure: "Probabilidad de que aquí haya alguna respuesta: {0}.",
     unsure: "Probablemente nada de aquí responde a esto. Probabilidad de que aquí haya alguna respuesta: {0}.",
     unknown: "Con este encoder no se puede saber si aquí hay alguna respuesta; mira cuánto vale el mejor coseno.",
-    hand: "Con pesos tuyos", handHelp: "Da a estas claves los pesos que tú elegirías; se ajustan para que sumen 100 %.",
+    hand: "Con tus propios pesos", handHelp: "Da a estas claves los pesos que tú elegirías; se ajustan para que sumen 100 %.",
+    weightless: "Escribe al menos un peso mayor que cero.",
     help: "Cómo leer esto",
     guide: "Todas las claves responden, cada una según lo que se parece su significado al de la pregunta: el coseno, de −1 a 1.\nLos pesos suman 100 % aunque nada encaje. Por eso, mira primero la probabilidad de que aquí haya alguna respuesta.\nLa respuesta mezcla los valores según esos pesos. Dónde está el 90 % del peso describe tu tabla; no promete nada sobre un valor que no está en ella.\nLa temperatura τ hace los pesos más nítidos o más planos: de dos claves cuyos cosenos distan τ, una pesa 2,7 veces lo que la otra.\nClaves efectivas: cuántas claves responden de verdad.",
     scored: "Claves puntuadas", everyKey: "todas",
     sampled: "{0} de {1}, con el {2} del peso; pesos con un margen de ±{3}",
-    of: "{0} de {1}", known: "{0} del peso tiene un valor",
-    own: "Carga una tabla tuya, o borra una", keyColumn: "Columna de claves (si falta, se averigua)",
-    attributes: "Columnas para filtrar y no mezclar, con comas",
-    gaps: "Celdas que no tienen valor, con comas", file: "Fichero", name: "Nombre", load: "Cargar", cancel: "Cancelar",
+    of: "{0} de {1}", known: "El {0} del peso tiene un valor.",
+    own: "Cargar, descargar o borrar una tabla", keyColumn: "Columna de claves (si se deja vacía, se averigua)",
+    attributes: "Columnas para filtrar y no mezclar, separadas por comas",
+    gaps: "Textos que significan «sin valor», separados por comas", file: "Fichero", name: "Nombre", load: "Cargar", cancel: "Cancelar",
     replace: "reemplazar los datos que tengan ese nombre, si los hay",
     skip: "dejar fuera las filas que no se puedan leer (on_error=skip)", leftOut: "Filas que quedan fuera: {0}.",
     taken: "Ya hay datos con ese nombre: marca «reemplazar» o elige otro nombre.",
@@ -103,7 +111,11 @@ const TEXTS = {
     lost: "El servicio ya no sabe de la carga; quizá se ha vuelto a arrancar. Si la tabla no está entre los datos, vuelve a cargarla: lo ya codificado se conserva.",
     inEnglish: "El servicio lo explica en inglés:", asking: "Preguntando…",
     remove: "Borrar los datos «{0}»…", certain: "¿Borrar los datos «{0}» (entradas: {1})? No se podrán recuperar.", removed: "Borrados: {0}.",
-    cancelled: "Cancelado; no se ha cargado nada.", noValue: "sin valor", steps: "Cada paso, con sus números (JSON)",
+    overwrite: "¿Reemplazar los datos «{0}» (entradas: {1})? Los de ahora no se podrán recuperar.", download: "Descargar «{0}» como", excel: "CSV con coma decimal (Excel)",
+    cancelled: "Cancelado; no se ha cargado nada.", noValue: "sin valor",
+    steps: "Cada paso, con sus números", json: "Lo mismo en JSON", tokens: "Tokens de la pregunta",
+    peak: "Mayor coseno/τ (máx)", normaliser: "Z, la suma de exp de todas las claves",
+    key: "clave", logit: "coseno/τ", exp: "exp(coseno/τ − máx)", weight: "peso = exp/Z",
   },
 };
 const EXAMPLES = {
@@ -115,6 +127,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const SHOWN = 10; // keys that are listed, unless more are asked for
 const SPOKEN = 3; // columns that a screen reader is told of at once
 const LONGEST = 60; // characters of an example, or of a value in large letters
+const GLIMPSE = 100; // pixels of an answer that are seen to be one
 const CHECKED = ["where", "tolerance"]; // fields whose faults the service names
 
 const $ = (id) => document.getElementById(id);
@@ -133,9 +146,13 @@ let asking = null; // the AbortController of the question under way
 let listed = SHOWN; // keys of that question, at most
 let most = 100; // that are listed when more are asked for
 let weighing = null; // that of the weights by hand
-let weighed = ""; // the keys that are weighed by hand
-let manual = {}; // what their weights give
+let weighed = null; // the comparison whose keys are weighed by hand
+let weighings = () => []; // makes what their weights give, in the language of now
+let explaining = null; // the AbortController of the steps that are asked for
+let explained = null; // the comparison whose steps are shown
+let steps = () => []; // makes them, in the language of now
 let job = null; // the id of the load under way
+const typed = new Map(); // the weights that a person wrote, by dataset and key
 const kept = (() => { try { return localStorage; } catch { return {}; } })(); // it too, for who leaves and comes back
 let suggested = ""; // the name of the file that was chosen, for a dataset
 
@@ -234,12 +251,14 @@ function explain(error) {
   const [type, name] = [error.type.split("/").pop(), $("dataset").value];
   const own = { "unknown-dataset": "absent", "unknown-job": "lost", "dataset-exists": "taken" }[type];
   if (own) return () => [t(own, name)];
-  return () => {
-    const words = element("span", "", error.message);
-    words.lang = "en";
-    const heading = [TEXTS[language].problems[type], t("inEnglish")].filter(Boolean);
-    return heading.length ? [heading.join(" "), "\n", words] : [words];
-  };
+  return () => inEnglish(error.message, TEXTS[language].problems[type]);
+}
+
+function inEnglish(message, heading) {
+  const words = element("span", "", message);
+  words.lang = "en";
+  const before = [heading, t("inEnglish")].filter(Boolean);
+  return before.length ? [before.join(" "), "\n", words] : [words];
 }
 
 function asked() {
@@ -280,6 +299,17 @@ async function ask() {
   $("result").classList.remove("waiting");
 }
 
+// What a person asked for is brought into a window that ends above it.
+async function submit() {
+  const before = last;
+  await ask();
+  if (last && last === before) return; // another question has taken its place
+  const shown = $(last ? "result" : "status");
+  if (shown.getBoundingClientRect().top < visualViewport.height - GLIMPSE) return;
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  shown.scrollIntoView({ block: "start", behavior: still ? "auto" : "smooth" });
+}
+
 // Another question is a step that "back" undoes; another temperature or language of the same one is not.
 function record(question) {
   const another = recorded && ["q", "dataset", "where"].some((name) => recorded[name] !== question[name]);
@@ -316,8 +346,9 @@ function draw() {
   $("reason").textContent = t(exact.found ? "found" : question.where ? "excluded" : "missing", last.query);
   $("result").hidden = false;
   drawHand(soft);
+  drawSteps();
   $("spoken").textContent = [
-    ...Object.entries(soft.blend).slice(0, SPOKEN).map(([name, blend]) => `${name}: ${brief(blend)}.`),
+    ...Object.entries(soft.blend).slice(0, SPOKEN).map(([name, blend]) => [`${name}: ${brief(blend)}.`, ...known(blend)].join(" ")),
     `${t("exact")}: ${exact.found ? Object.entries(exact.values).slice(0, SPOKEN).map(named).join(", ") : t("nothing")}.`,
     sure,
   ].join(" ");
@@ -330,16 +361,19 @@ function trust({ confidence, attention }, { where }) {
 }
 
 function drawBlend(name, blend, soft) {
-  const box = element("div", "blend", element("div", "column", name));
+  const box = element("div", isFaint(blend) ? "blend faint" : "blend", element("div", "column", name), ...drawKnown(blend));
   if (blend === null) {
     box.append(element("div", "headline", brief(blend)));
     return box;
   }
   const draws = { number: drawNumber, vector: drawVector, category: drawLabels, text: drawLabels };
   box.append(...draws[blend.type](blend, soft.matches.map((match) => [match.values[name], match.weight])));
-  if (blend.known < 0.9995) box.append(element("div", "column", t("known", share(blend.known))));
   return box;
 }
+
+const isFaint = (blend) => blend?.known < 0.5; // most of the weight says nothing of it
+const known = (blend) => (blend?.known < 0.9995 ? [t("known", share(blend.known))] : []); // what is shown as 100.0% needs no words
+const drawKnown = (blend) => known(blend).map((words) => element("div", "column", words));
 
 function brief(blend) {
   if (blend === null) return t("nothing");
@@ -350,8 +384,11 @@ function brief(blend) {
 
 function drawNumber(blend, values) {
   const [low, high] = blend.interval;
-  const note = element("small", "", t(low === high ? "at" : "between", ...[low, high].map((end) => measured(rounded(end), blend.unit))));
-  const headline = element("div", "headline", brief(blend), " ", note);
+  const ends = [low, high].map((end) => measured(rounded(end), blend.unit));
+  const notes = [t(low === high ? "at" : "between", ...ends, t(known(blend).length ? "ofKnown" : "ofAll"))];
+  const median = brief({ ...blend, mean: blend.median });
+  if (median !== brief(blend)) notes.push(t("median", median));
+  const headline = element("div", "headline", brief(blend), " ", element("small", "", notes.join("; ")));
   return [headline, drawAxis(blend, values.filter(([value]) => value !== null))];
 }
 
@@ -436,8 +473,10 @@ function drawFacts({ attention }) {
     ["effective", t("of", number(attention.effective_keys, 3), number(attention.keys, 9))],
     ["scored", drawScored(attention)],
   ];
-  return facts.map(([name, value]) => element("div", "", element("dt", "", t(name)), element("dd", "", value)));
+  return facts.map(drawFact);
 }
+
+const drawFact = ([name, value]) => element("div", "", element("dt", "", t(name)), element("dd", "", value));
 
 function drawScored({ scored, keys, coverage, error }) {
   if (error === 0) return t("everyKey");
@@ -453,51 +492,108 @@ function drawExact(exact) {
   ]);
 }
 
-// Weights that were typed stay while the same keys are listed.
+const place = (key) => JSON.stringify([last.dataset, key]); // of a weight that was typed
+
+// A weight that was typed stays with its key; the others are those of attention.
 function drawHand(soft) {
-  const first = soft.matches.slice(0, SHOWN);
-  const keys = JSON.stringify([soft.dataset, ...first.map(({ key }) => key)]);
-  if (keys === weighed) return drawManual();
-  weighed = keys;
-  manual = {};
-  $("hand-weights").replaceChildren(...first.map(({ key, weight }) => {
+  $("hand-weights").replaceChildren(...soft.matches.slice(0, SHOWN).map(({ key, weight }) => {
     const field = element("input");
-    Object.assign(field, { inputMode: "decimal", autocomplete: "off", value: number(100 * weight, 2) });
+    Object.assign(field, { inputMode: "decimal", autocomplete: "off", value: typed.get(place(key)) ?? number(100 * weight, 2) });
+    field.addEventListener("input", () => { typed.set(place(key), field.value); weighSoon(); });
     return element("label", "", element("span", "key", key), field);
   }));
+  if (last !== weighed) weighings = () => []; // another answer
+  weighed = last;
+  drawWeighings();
   weigh();
 }
 
-function drawManual() {
+const drawWeighings = () => $("hand-blend").replaceChildren(...weighings());
+
+function drawManual(manual) {
   const several = Object.keys(manual).length > 1;
-  $("hand-blend").replaceChildren(...Object.entries(manual).flatMap(([name, blend]) => [
+  return Object.entries(manual).map(([name, blend]) => element("div", isFaint(blend) ? "faint" : "",
     ...(several ? [element("div", "column", name)] : []),
-    ...large(blend?.mean, brief(blend)),
-  ]));
+    ...drawKnown(blend),
+    ...large(blend?.mean, brief(blend))));
 }
 
 async function weigh() {
   if (!$("hand").open || !last) return;
   weighing?.abort();
   const mine = (weighing = new AbortController());
-  const { query, dataset } = last;
-  const weights = {};
-  for (const { firstChild, lastChild } of $("hand-weights").children) {
-    const weight = Number(decimal(lastChild.value));
-    lastChild.setAttribute("aria-invalid", !(weight >= 0));
-    if (weight > 0) weights[firstChild.textContent] = weight;
+  const { query, dataset, soft } = last;
+  const weights = new Map();
+  for (const [i, { lastChild: field }] of [...$("hand-weights").children].entries()) {
+    const { key, weight } = soft.matches[i];
+    const given = typed.has(place(key)) ? Number(decimal(field.value)) : 100 * weight; // not as it is rounded
+    field.setAttribute("aria-invalid", !(given >= 0));
+    if (given > 0) weights.set(key, given);
   }
-  manual = {};
   try {
-    if (Object.keys(weights).length) {
-      const body = JSON.stringify({ q: query, dataset, weights, k: 1 });
+    if (!weights.size) weighings = () => [element("div", "column", t("weightless"))];
+    else {
+      const body = JSON.stringify({ q: query, dataset, weights: Object.fromEntries(weights), k: 1 });
       const headers = { Accept: "application/json", "Content-Type": "application/json" };
-      manual = (await call("compare", { method: "POST", headers, body, signal: mine.signal })).manual.blend;
+      const { manual } = await call("compare", { method: "POST", headers, body, signal: mine.signal });
+      weighings = () => drawManual(manual.blend);
     }
-    drawManual();
   } catch (error) {
-    if (error.name !== "AbortError") $("hand-blend").replaceChildren(...explain(error)());
+    if (error.name === "AbortError") return;
+    weighings = explain(error);
   }
+  drawWeighings();
+}
+
+// Every step of the answer that is shown, once somebody wants to see them.
+async function drawSteps() {
+  if (!$("explained").open || !last) return;
+  const shown = $("explanation");
+  if (explained === last) return shown.replaceChildren(...steps()); // in another language
+  explaining?.abort();
+  const mine = (explaining = new AbortController());
+  const answer = last;
+  shown.classList.add("waiting");
+  try {
+    const { explanation } = await call($("steps").getAttribute("href"), { signal: mine.signal });
+    explained = answer;
+    steps = () => drawExplanation(explanation);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    explained = null; // opened once more, they are asked for again
+    steps = explain(error);
+  }
+  shown.replaceChildren(...steps());
+  shown.classList.remove("waiting");
+}
+
+function drawExplanation({ tokens, temperature, max_logit: peak, normaliser, error, rows, others }) {
+  const facts = [
+    ["tokens", tokens.join(" · ")],
+    ["temperature", number(temperature)],
+    ...(rows.length ? [["peak", number(peak)], ["normaliser", `${error ? "≈ " : ""}${number(normaliser)}`]] : []),
+  ];
+  return [element("dl", "facts", ...facts.map(drawFact)), ...(rows.length ? [drawTable(rows, others)] : [])];
+}
+
+function drawTable(rows, others) {
+  const names = ["key", "score", "logit", "exp", "weight"];
+  const head = names.map((name) => scoped("col", t(name)));
+  const body = rows.map(({ key, ...row }) => drawRow(element("span", "key", key), names.slice(1).map((name) => number(row[name]))));
+  if (others.keys) body.push(drawRow(`${t("others")} (${t("keys", number(others.keys, 9))})`, ["", "", number(others.exp), number(others.weight)]));
+  const box = element("div", "sideways", element("table", "", element("thead", "", element("tr", "", ...head)), element("tbody", "", ...body)));
+  box.tabIndex = 0; // for the arrow keys to move it
+  box.setAttribute("role", "region");
+  box.setAttribute("aria-labelledby", "steps-title");
+  return box;
+}
+
+const drawRow = (name, cells) => element("tr", "", scoped("row", name), ...cells.map((cell) => element("td", "", cell)));
+
+function scoped(scope, name) {
+  const made = element("th", "", name);
+  made.scope = scope;
+  return made;
 }
 
 function drawTemperature(used) {
@@ -522,7 +618,7 @@ const parts = (vector, show) => vector.slice(0, 8).map((part) => show(part)).joi
 async function listDatasets(wanted) {
   const { datasets } = await call("datasets");
   $("dataset").replaceChildren(...datasets.map(({ name }) => new Option(name, name)));
-  columns = Object.fromEntries(datasets.map((each) => [each.name, each.columns.map(({ name }) => spelled(name))]));
+  columns = Object.fromEntries(datasets.map((each) => [each.name, each.columns]));
   tolerances = Object.fromEntries(datasets.map((each) => [each.name, each.tolerance_in_use]));
   if (datasets.some(({ name }) => name === wanted)) $("dataset").value = wanted;
   return datasets.map(({ name }) => name);
@@ -534,11 +630,21 @@ const spelled = (name) => (isWord(name) ? name : `[${name.replaceAll("]", "]]")}
 
 function drawHint() {
   const name = $("dataset").value;
-  const names = columns[name] ?? [];
-  $("where").placeholder = names.length ? t("columns", names.join(", ")) : "";
+  const own = columns[name] ?? [];
+  const example = drawCondition(own);
+  $("where").placeholder = example ? t("example", example) : "";
+  $("columns").textContent = own.length ? t("columns", own.map((column) => spelled(column.name)).join(", ")) : "";
   $("tolerance").placeholder = number(tolerances[name] ?? 0);
   $("delete").textContent = t("remove", name);
-  $("delete").hidden = !name;
+  $("download").firstChild.textContent = t("download", name);
+  for (const link of $("download").querySelectorAll("a")) link.href = `datasets/${encodeURIComponent(name)}/export?${link.dataset.as}`;
+  $("delete").hidden = $("download").hidden = !name;
+}
+
+// A condition such as may be written, with the column that shows best how: numbers have an order too.
+function drawCondition(own) {
+  const best = ["number", "category", "text"].map((type) => own.find((column) => column.type === type)).find(Boolean);
+  return best && `${spelled(best.name)} ${best.type === "number" ? "< 5" : "= …"}`;
 }
 
 async function examples() {
@@ -554,7 +660,7 @@ async function examples() {
   $("examples").replaceChildren(...words.filter((word) => word.length <= LONGEST).map((word) => {
     const button = element("button", "", word);
     button.type = "button";
-    button.addEventListener("click", () => { $("q").value = word; ask(); });
+    button.addEventListener("click", () => { $("q").value = word; submit(); });
     return button;
   }));
   return words;
@@ -590,6 +696,7 @@ function tell(make, { bad = false, live = "polite" } = {}) {
 
 // See a load to its end; `send` gives its outcome, or its job.
 async function load(send) {
+  const file = $("file").files[0];
   $("progress").hidden = false;
   $("progress").removeAttribute("value");
   const buttons = [$("upload").querySelector("button[type=submit]"), $("delete")];
@@ -600,10 +707,11 @@ async function load(send) {
     await began;
     tell(() => [
       t("loaded", number(outcome.loaded, 9), outcome.key_column, outcome.columns.map(drawColumn).join(", ") || "–"),
-      ...outcome.notes.map((note) => ` ${note}.`),
       ...(outcome.bad_row_count ? [" ", t("leftOut", number(outcome.bad_row_count, 9))] : []),
+      ...(outcome.notes.length ? ["\n", ...inEnglish(outcome.notes.map((note) => `${note}.`).join(" "))] : []),
     ]);
-    for (const name of ["replace", "skip"]) $(name).checked = false;
+    for (const name of ["replace", "skip"]) $(name).checked = false; // each load is asked for anew
+    if ($("file").files[0] === file) $("upload").reset(); // and no other table was chosen meanwhile
     await listDatasets(outcome.dataset);
     await chooseDataset();
   } catch (error) {
@@ -613,20 +721,26 @@ async function load(send) {
   $("progress").hidden = true;
 }
 
-function sendTable() {
+async function sendTable() {
+  if ($("replace").checked && !(await agreed("overwrite", $("name").value))) throw new Error("cancelled");
   tell(() => [t("sending")]);
   const table = new FormData($("upload"));
   for (const name of ["key", "attributes", "missing"]) if (!table.get(name).trim()) table.delete(name);
   return call("datasets", { method: "POST", body: table });
 }
 
+// What a dataset holds is not lost before a person agrees. Where there is none, nothing is.
+async function agreed(question, name) {
+  const { datasets } = await call("datasets");
+  const there = datasets.find((each) => each.name === name);
+  return !there || confirm(t(question, name, number(there.entries, 9)));
+}
+
 async function deleteDataset() {
   const name = $("dataset").value;
-  const path = `datasets/${encodeURIComponent(name)}`;
   try {
-    const { entries } = await call(path);
-    if (!confirm(t("certain", name, number(entries, 9)))) return;
-    await call(path, { method: "DELETE" });
+    if (!(await agreed("certain", name))) return;
+    await call(`datasets/${encodeURIComponent(name)}`, { method: "DELETE" });
     tell(() => [t("removed", name)]);
     await listDatasets($("dataset").value);
     await chooseDataset();
@@ -727,11 +841,12 @@ async function start() {
 $("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   if (!$("q").value.trim()) $("q").value = ""; // for the browser to say that something is missing
-  if ($("ask").reportValidity()) ask();
+  if ($("ask").reportValidity()) submit();
 });
 $("dataset").addEventListener("change", chooseDataset);
 $("auto").addEventListener("change", ask);
 const [askSoon, weighSoon] = [soon(ask), soon(weigh)];
+$("explained").addEventListener("toggle", drawSteps);
 $("temperature").addEventListener("input", () => {
   $("auto").checked = false;
   drawTemperature(0);
@@ -742,7 +857,6 @@ $("more").addEventListener("click", () => {
   ask();
 });
 $("hand").addEventListener("toggle", weigh);
-$("hand-weights").addEventListener("input", weighSoon);
 $("language").addEventListener("click", () => {
   language = language === "es" ? "en" : "es";
   address.set("lang", language);

@@ -43,6 +43,7 @@ ARGUMENTS = [
     "--lang=en",
     "--window-size=1100,1000",
 ]
+HEADLINE = "#blend .headline"
 # "Encoding 1,664 / 40,000 · 832/s · 1 min left", its spaces perhaps ones that do not break
 PACE = re.compile(r"Encoding [\d,]+ / 40,000 · [\d,.]+/s · \d+\s(?:min|sec) left")
 
@@ -157,24 +158,24 @@ def test_a_key_that_is_there_shows_both_answers(browser: Chrome) -> None:
 
 def by_hand(browser: Chrome, weights: dict[str, str]) -> None:
     for row in browser.find_elements(By.CSS_SELECTOR, "#hand-weights label"):
-        field = row.find_element(By.TAG_NAME, "input")
-        field.send_keys(Keys.CONTROL, "a", Keys.BACKSPACE)
-        field.send_keys(weights[row.find_element(By.CSS_SELECTOR, ".key").text])
+        key, field = row.text, row.find_element(By.TAG_NAME, "input")
+        if key in weights:
+            field.send_keys(Keys.CONTROL, "a", Keys.BACKSPACE)
+            field.send_keys(weights[key])
 
 
 def test_weights_by_hand_blend_beside_those_of_attention(browser: Chrome) -> None:
     ask(browser, "país")
     browser.find_element(By.CSS_SELECTOR, "#hand summary").click()
-    until(browser, lambda: text(browser, "#hand-blend") == "8.62")  # attention gives 8.61
+    until(browser, lambda: text(browser, "#hand-blend") == "8.61")  # as attention gives
     by_hand(browser, {"méxico": "30", "alemania": "30", "inglaterra": "30", "perro": "10"})
 
     until(browser, lambda: text(browser, "#hand-blend") == "8")
     by_hand(browser, {"méxico": "1", "alemania": "", "inglaterra": "-2", "perro": "0"})
     until(browser, lambda: text(browser, "#hand-blend") == "7")
-    ask(browser, "mascota")
-    until(browser, lambda: text(browser, "#hand-blend") not in ("", "7"))
-    by_hand(browser, {"méxico": "", "alemania": "", "inglaterra": "", "perro": ""})
-    until(browser, lambda: text(browser, "#hand-blend") == "")
+    by_hand(browser, {"méxico": "", "alemania": "x", "inglaterra": "-1", "perro": "0"})
+    said = "Write at least one weight above zero."
+    until(browser, lambda: text(browser, "#hand-blend") == said)
     by_hand(browser, {"méxico": "1", "alemania": "1", "inglaterra": "", "perro": ""})
     until(browser, lambda: text(browser, "#hand-blend") == "8.5")
     by_hand(browser, {"méxico": "0,2", "alemania": "0.2", "inglaterra": ",4", "perro": "x"})
@@ -183,6 +184,42 @@ def test_weights_by_hand_blend_beside_those_of_attention(browser: Chrome) -> Non
     assert [each.get_property("value") for each in marked] == ["x"]
     browser.find_element(By.ID, "language").click()
     assert text(browser, "#hand-blend") == "8,25", "what was typed stays in another language"
+
+
+def test_a_weight_that_was_typed_stays_with_its_key_and_the_others_are_attention_s(
+    browser: Chrome,
+) -> None:
+    def fields() -> dict[str, str]:
+        script = (
+            "return [...document.querySelectorAll('#hand-weights label')]"
+            ".map((row) => [row.textContent, row.lastChild.value])"
+        )
+        return dict(browser.execute_script(script))
+
+    def blended(shown: dict[str, float]) -> str:
+        values = {"méxico": 7, "alemania": 10, "inglaterra": 8, "perro": 5}
+        taken = {**shown, "perro": 0.5}
+        total = sum(taken[key] * values[key] for key in values) / sum(taken.values())
+        return str(browser.execute_script("return rounded(arguments[0], 3)", total))
+
+    shown = ask(browser, "país")
+    browser.find_element(By.CSS_SELECTOR, "#hand summary").click()
+    until(browser, lambda: text(browser, "#hand-blend") == text(browser, HEADLINE).split()[0])
+    by_hand(browser, {"perro": "50"})
+    until(browser, lambda: text(browser, "#hand-blend") == blended(shown))
+
+    shown = ask(browser, "mascota")
+    percent = "return number(100 * arguments[0], 2)"
+    others = {key: browser.execute_script(percent, weight) for key, weight in shown.items()}
+    assert list(fields()) == list(shown) and next(iter(shown)) == "perro", "in another order"
+    assert fields() == {**others, "perro": "50"}
+    until(browser, lambda: text(browser, "#hand-blend") == blended(shown))
+
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("traduccion")
+    until(browser, lambda: "PERRO" in fields())
+    assert "50" not in fields().values(), "the keys of another dataset are others"
+    browser.back()
+    until(browser, lambda: fields().get("perro") == "50")
 
 
 def test_a_colour_is_drawn_as_one(browser: Chrome) -> None:
@@ -285,7 +322,8 @@ def test_the_slider_flattens_the_weights_and_says_so(browser: Chrome) -> None:
 
 def test_a_condition_filters_the_bars_and_its_fault_is_named_by_place(browser: Chrome) -> None:
     field = browser.find_element(By.ID, "where")
-    assert field.get_attribute("placeholder") == "columns: valor"
+    assert field.get_attribute("placeholder") == "for example: valor < 5"
+    assert text(browser, "#columns") == "columns: valor"
     field.send_keys("valor >= 8", Keys.ENTER)
     until(browser, lambda: set(weights(browser)) == {"alemania", "inglaterra"})
 
@@ -342,7 +380,8 @@ def test_attributes_are_shown_beside_the_values(browser: Chrome, bundled: Servic
     assert len(browser.find_elements(By.CSS_SELECTOR, "#blend .blend")) == 1
     field = browser.find_element(By.ID, "where")
     assert field.get_attribute("value") == "precio > 8"
-    assert field.get_attribute("placeholder") == "columnas: precio, [país de origen], constructor"
+    assert field.get_attribute("placeholder") == "por ejemplo: precio < 5"
+    assert text(browser, "#columns") == "columnas: precio, [país de origen], constructor"
     assert bundled.ask("DELETE", "/datasets/bar").status == 204
 
 
@@ -421,9 +460,16 @@ def test_a_cell_that_spoils_a_column_is_named_and_can_be_said_to_hold_nothing(
     load = chosen(browser, table)
     load.click()
     until(browser, lambda: "on line 3, 'consultar' is not a number" in text(browser, "#loading"))
+    browser.find_element(By.ID, "language").click()
+    note = text(browser, "#loading [lang=en]")
+    assert "on line 3, 'consultar' is not a number" in note
+    assert text(browser, "#loading").endswith("El servicio lo explica en inglés:\n" + note)
+    browser.find_element(By.ID, "language").click()
+    browser.find_element(By.ID, "file").send_keys(str(table))
     browser.find_element(By.ID, "missing").send_keys("consultar, agotado")
     browser.find_element(By.ID, "replace").click()
     load.click()
+    WebDriverWait(browser, PATIENCE).until(alert_is_present()).accept()
 
     until(browser, lambda: "Others: precio (numbers, €)." in text(browser, "#loading"))
     assert "consultar" not in text(browser, "#loading")
@@ -644,6 +690,152 @@ def test_values_have_the_names_of_their_columns_and_a_stored_colour_its_numbers(
     assert bundled.ask("DELETE", "/datasets/mercado").status == 204
 
 
+def test_a_blend_of_little_of_the_weight_says_so_first_and_is_no_headline(
+    browser: Chrome, bundled: Service
+) -> None:
+    def shown() -> list[str]:
+        return text(browser, "#blend").replace("\u00a0", " ").split("\n")
+
+    def style(selector: str, name: str) -> str:
+        return browser.find_element(By.CSS_SELECTOR, selector).value_of_css_property(name)
+
+    rows = {"queso": 9, "pan": 1, "sal": None}
+    table = {key: {"precio": price} for key, price in rows.items()}
+    assert bundled.post("/datasets", {"name": "mercado", "entries": table}).status == 201
+    browser.get(bundled.origin + "/?lang=es&dataset=mercado&q=sal&temperature=0.05")
+    until(browser, lambda: weights(browser))
+    name, known = shown()[:2]
+    assert name == "precio"
+    assert re.fullmatch(r"El \d,\d % del peso tiene un valor\.", known)
+    assert "el 90 % de ese peso está entre 1 y 9; mediana " in " ".join(shown())
+    assert style("#blend .headline", "font-size") == style("body", "font-size") == "16px"
+    assert style("#blend .headline", "color") == style("#blend .column", "color")
+    assert re.search(r"precio: [\d,]+\. El \d,\d % del peso tiene un valor\.", said_aloud(browser))
+    browser.find_element(By.CSS_SELECTOR, "#hand summary").click()
+    until(browser, lambda: known in text(browser, "#hand-blend").replace("\u00a0", " "))
+    assert style("#hand-blend .faint", "font-size") == "16px"
+
+    browser.get(bundled.origin + "/?lang=en&dataset=mercado&q=queso&temperature=0.3")
+    until(browser, lambda: weights(browser))
+    assert re.fullmatch(r"\d\d\.\d% of the weight has a value\.", shown()[1])
+    assert "90% of that weight lies between 1 and 9; median 9" in " ".join(shown())
+    assert style("#blend .headline", "font-size") == "36px", "most of the weight has a value"
+    assert bundled.ask("DELETE", "/datasets/mercado").status == 204
+
+
+def said_aloud(browser: Chrome) -> str:
+    said = browser.find_element(By.ID, "spoken").get_property("textContent")
+    return str(said).replace("\u00a0", " ")
+
+
+def test_every_step_is_a_table_that_follows_the_answer(browser: Chrome) -> None:
+    def rows() -> list[list[str]]:
+        script = (
+            "return [...document.querySelectorAll('#explanation tbody tr')]"
+            ".map((row) => [...row.children].map((cell) => cell.textContent))"
+        )
+        found: list[list[str]] = browser.execute_script(script)
+        return found
+
+    shown = ask(browser, "país")
+    browser.find_element(By.ID, "steps-title").send_keys(Keys.ENTER)
+    until(browser, rows)
+    assert [row[0] for row in rows()] == list(shown)
+    for key, score, logit, exp, weight in rows():
+        assert float(weight) == pytest.approx(shown[key], abs=0.0001)
+        assert float(logit) == pytest.approx(float(score) / 0.1, abs=0.001)
+        assert float(exp) == pytest.approx(shown[key] / max(shown.values()), abs=0.0001)
+    facts = text(browser, "#explanation .facts").split("\n")
+    assert facts[:2] == ["Tokens of the question", "país"]
+    assert facts[-1] == browser.execute_script(
+        "return number(arguments[0])", 1 / max(shown.values())
+    )
+    heads = browser.find_elements(By.CSS_SELECTOR, "#explanation thead [scope=col]")
+    assert [each.text for each in heads][1:3] == ["cosine", "cosine/τ"]
+
+    ask(browser, "mascota")
+    until(browser, lambda: rows()[0][0] == "perro")
+    browser.find_element(By.ID, "language").click()
+    assert "Tokens de la pregunta" in text(browser, "#explanation")
+    assert rows()[0][2].count(",") == 1
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("colores")
+    until(browser, lambda: "las demás (claves: 939)" in [row[0] for row in rows()])
+    browser.find_element(By.ID, "where").send_keys("rgb is missing", Keys.ENTER)
+    until(browser, lambda: not rows() and text(browser, "#explanation"))
+    assert "NaN" not in text(browser, "#explanation")
+    browser.find_element(By.ID, "where").clear()
+
+
+def test_a_wide_table_moves_inside_of_its_own_box(browser: Chrome) -> None:
+    try:
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True},
+        )
+        browser.find_element(By.ID, "steps-title").click()
+        until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "#explanation table"))
+        box = browser.find_element(By.CSS_SELECTOR, "#explanation .sideways")
+        width = browser.execute_script("return document.documentElement.scrollWidth")
+        inside = browser.execute_script(
+            "return [arguments[0].scrollWidth, arguments[0].clientWidth]", box
+        )
+        box.send_keys(Keys.ARROW_RIGHT)
+        until(browser, lambda: browser.execute_script("return arguments[0].scrollLeft", box) > 0)
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    assert width <= 360 and inside[0] > inside[1]
+    assert box.accessible_name == "Every step, with its numbers"
+
+
+def test_the_chosen_dataset_can_be_downloaded(browser: Chrome, bundled: Service) -> None:
+    name = "año-2026"
+    assert bundled.post("/datasets", {"name": name, "entries": {"b": 1, "c": 2}}).status == 201
+    browser.get(bundled.origin + f"/?lang=es&dataset={name}&q=b")
+    until(browser, lambda: weights(browser))
+    assert text(browser, "#own") == "Cargar, descargar o borrar una tabla"
+    browser.find_element(By.ID, "own").click()
+    offered = "CSV / CSV con coma decimal (Excel) / JSON Lines / Parquet"
+    assert text(browser, "#download") == f"Descargar «año-2026» como {offered}"
+    links = browser.find_elements(By.CSS_SELECTOR, "#download a")
+    written = [str(each.get_dom_attribute("href")) for each in links]
+    assert written[0] == "datasets/a%C3%B1o-2026/export?format=csv", "a proxy may have a prefix"
+    tables = [bundled.get(f"/{address}") for address in written]
+    assert [table.status for table in tables] == [200] * 4
+    assert [table.text.splitlines()[1] for table in tables[:2]] == ["b,1", "b;1"]
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("paises")
+    until(browser, lambda: "paises" in str(links[0].get_attribute("href")))
+    assert bundled.ask("DELETE", "/datasets/a%C3%B1o-2026").status == 204
+
+
+def test_a_form_is_empty_again_once_its_table_is_loaded(
+    browser: Chrome, bundled: Service, tmp_path: Path
+) -> None:
+    fields = ("file", "name", "key", "attributes", "missing")
+    first, second = tmp_path / "uno.csv", tmp_path / "dos.csv"
+    for table in (first, second):
+        table.write_text("cosa,precio,pasillo\npan,1,a\nsal,2,b\n", "utf-8")
+    load = chosen(browser, first)
+    name = browser.find_element(By.ID, "name")
+    name.clear()
+    name.send_keys("despensa")
+    for field, typed in {"key": "cosa", "attributes": "pasillo", "missing": "x"}.items():
+        browser.find_element(By.ID, field).send_keys(typed)
+    load.click()
+    until(browser, lambda: "Entries loaded: 2." in text(browser, "#loading"))
+
+    assert [browser.find_element(By.ID, each).get_property("value") for each in fields] == [""] * 5
+    browser.find_element(By.ID, "file").send_keys(str(second))
+    assert name.get_property("value") == "dos"
+    browser.find_element(By.ID, "replace").click()
+    until(browser, load.is_enabled)
+    load.click()  # none has the name, so nothing is asked
+    until(browser, lambda: bundled.get("/datasets/dos").status == 200)
+    until(browser, lambda: "pasillo (texts)" in text(browser, "#loading"))
+    for each in ("despensa", "dos"):
+        assert bundled.ask("DELETE", f"/datasets/{each}").status == 204
+
+
 def test_a_long_text_is_set_as_text_to_be_read(browser: Chrome, bundled: Service) -> None:
     def size(selector: str) -> float:
         found = browser.find_element(By.CSS_SELECTOR, selector)
@@ -661,7 +853,7 @@ def test_a_long_text_is_set_as_text_to_be_read(browser: Chrome, bundled: Service
     assert bundled.ask("DELETE", "/datasets/help").status == 204
 
 
-def test_on_a_narrow_screen_the_stored_value_comes_before_the_blended_one(browser: Chrome) -> None:
+def test_on_a_narrow_screen_the_answers_stand_as_they_are_read(browser: Chrome) -> None:
     def top(selector: str) -> int:
         return int(browser.find_element(By.CSS_SELECTOR, selector).rect["y"])
 
@@ -672,8 +864,52 @@ def test_on_a_narrow_screen_the_stored_value_comes_before_the_blended_one(browse
             "Emulation.setDeviceMetricsOverride",
             {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True},
         )
-        assert top("#exact") < top("#soft-title")
+        assert top("#soft-title") < top("#exact") < top("#hand")
     finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_on_a_narrow_screen_an_answer_that_was_asked_for_comes_into_view(browser: Chrome) -> None:
+    def top() -> float:
+        script = "return document.getElementById('result').getBoundingClientRect().top"
+        return float(browser.execute_script(script))
+
+    def to_the_top() -> None:
+        browser.execute_script("scrollTo(0, 0)")
+        assert top() > 500
+
+    try:
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": 360, "height": 500, "deviceScaleFactor": 1, "mobile": True},
+        )
+        still = [{"name": "prefers-reduced-motion", "value": "reduce"}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": still})
+        browser.refresh()
+        until(browser, lambda: weights(browser))
+        assert browser.execute_script("return scrollY") == 0, "nobody asked yet"
+        to_the_top()
+        ask(browser, "mascota")
+        until(browser, lambda: 0 <= top() < 50)
+        to_the_top()
+        browser.find_element(By.XPATH, "//span[@id='examples']/button[.='country']").click()
+        until(browser, lambda: 0 <= top() < 50)
+        to_the_top()
+        before = weights(browser)
+        browser.execute_script(
+            "const slider = document.getElementById('temperature');"
+            "slider.value = 0; slider.dispatchEvent(new Event('input'))"
+        )
+        until(browser, lambda: weights(browser) != before)
+        browser.execute_script("return new Promise((done) => setTimeout(done, 300))")
+        assert browser.execute_script("return scrollY") == 0, "who moves it looks at it"
+        field = browser.find_element(By.ID, "tolerance")
+        browser.execute_script("arguments[0].value = 'x'; arguments[0].form.requestSubmit()", field)
+        until(browser, lambda: text(browser, "#status").startswith("tolerance:"))
+        says = "return document.getElementById('status').getBoundingClientRect().top"
+        until(browser, lambda: browser.execute_script(says) < 400)
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
@@ -880,6 +1116,15 @@ def test_a_table_is_said_as_it_was_read_and_can_be_loaded_again(
     browser.find_element(By.ID, "replace").click()
     until(browser, load.is_enabled)
     load.click()
+    question = WebDriverWait(browser, PATIENCE).until(alert_is_present())
+    lost = "What it holds now cannot be brought back."
+    assert question.text == f"Replace the dataset “tarifa” (entries: 2)? {lost}"
+    question.dismiss()
+    until(browser, lambda: text(browser, "#loading") == "Cancelled; nothing was loaded.")
+    assert bundled.get("/datasets/tarifa/entries/sal").json["values"] == {"precio": 2}
+    until(browser, load.is_enabled)
+    load.click()
+    WebDriverWait(browser, PATIENCE).until(alert_is_present()).accept()
     until(browser, lambda: "Entries loaded: 3." in text(browser, "#loading"))
     until(browser, lambda: set(weights(browser)) == {"pan", "sal", "azúcar"})
     assert not browser.find_element(By.ID, "replace").is_selected(), "it is not to be forgotten"
