@@ -242,7 +242,7 @@ class LoadReport:
     preview: tuple[tuple[str, dict[str, Value]], ...]  # the first five entries, as typed
     dry_run: bool = False
     detected: dict[str, str] | None = None  # delimiter, header, encoding, decimal of text
-    notes: tuple[str, ...] = ()  # on columns that a cell kept from being numbers
+    notes: tuple[str, ...] = ()  # on columns that are no numbers for a few cells, and on losses
     embedded: int = 0  # texts that were encoded
     reused: int = 0  # texts whose vectors were there, from a dataset or a load that was cut short
     created: bool = False  # whether it made the dataset, and did not append to one

@@ -122,11 +122,13 @@ class BadRow:
 class BadRows(UnreadableSource):
     """Rows that cannot be loaded; the first of them, and how many there are."""
 
-    def __init__(self, rows: Sequence[BadRow], total: int) -> None:
+    def __init__(self, rows: Sequence[BadRow], total: int, *, repeated: bool = False) -> None:
         self.rows, self.total = tuple(rows), total
         shown = "; ".join(f"line {row.line}: {row.reason}" for row in self.rows[:5])
         more = f" (and {total - 5} more)" if total > 5 else ""
-        super().__init__(f"{shown}{more}. Correct them, or load with on_error=skip")
+        counts = ", or with duplicates=first, last or mean to say which one counts"
+        advice = f"Correct them, or load with on_error=skip{counts if repeated else ''}"
+        super().__init__(f"{shown}{more}. {advice}")
 
 
 class NotEnoughMemory(SoftDictError):

@@ -19,7 +19,7 @@ from collections.abc import (
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
 
@@ -79,6 +79,7 @@ from index.writing import (
     cast_rows,
     done_load,
     first_values,
+    losses,
     planned_load,
     prepare,
     table_rows,
@@ -515,15 +516,17 @@ class SoftDict(MutableMapping[str, Any]):
         NotEnoughMemory
             If its new entries would not fit, before anything is encoded.
         """
+        options = options or LoadOptions()
         with read_table(
             source,
-            options or LoadOptions(),
+            options,
             filename=filename,
             progress=progress,
             expected=self.columns,
+            expected_key=self.key_column,
         ) as table:
             into = _ready(self._snapshot, lambda _: table.columns)
-            planned = planned_load(self.name, table)
+            planned = planned_load(self.name, table, losses(table, into, options))
             if dry_run:
                 for _ in table_rows(table, into):
                     pass  # it is the casting that finds faults
@@ -537,11 +540,17 @@ class SoftDict(MutableMapping[str, Any]):
             )
             return done_load(planned, table.entries, changes)
 
-    def export(self, format: str) -> Iterator[bytes]:
-        """Write the entries as ``csv``, ``jsonl`` or ``parquet``, piece by piece."""
+    def export(
+        self, format: str, *, decimal: Literal["point", "comma"] = "point"
+    ) -> Iterator[bytes]:
+        """Write the entries as ``csv``, ``jsonl`` or ``parquet``, piece by piece.
+
+        With a decimal comma, CSV is as spreadsheets read it where that is usual: with ``;``
+        between cells, and a byte order mark.
+        """
         record, snapshot = self._moments.present
         entries = map(snapshot.entry, snapshot.places())
-        return write_table(format, record.key_column, record.columns, entries)
+        return write_table(format, record.key_column, record.columns, entries, decimal=decimal)
 
     # Asking
 

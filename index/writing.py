@@ -17,7 +17,7 @@ from index.embedding import Embedding
 from index.encoders import EncoderWorker
 from index.errors import Fault, InvalidRequest, WrongValue
 from index.loading import Table, cast_value, in_another_unit
-from index.loading.options import LEAVE_OUT
+from index.loading.options import LEAVE_OUT, LoadOptions
 from index.pace import Pace, Report
 from index.snapshot import BLOCK, Block, Place, Snapshot
 from index.vectors import VectorBlock
@@ -120,6 +120,26 @@ def by_column(value: object, columns: Sequence[Column]) -> Mapping[str, object]:
     raise InvalidRequest(Fault("values", f"write an object of column names and values; {names}"))
 
 
+def losses(table: Table, snapshot: Snapshot, options: LoadOptions) -> tuple[str, ...]:
+    """Say in which columns keys that are there lose a value, for the table has no such column."""
+    given = {column.name for column in table.columns}
+    columns = (column for column in snapshot.columns if not column.attribute)
+    lacking = [column.name for column in columns if column.name not in given]
+    lost: set[str] = set()
+    for key, _ in table if lacking and len(snapshot) else ():
+        if (place := snapshot.find(key)) is not None:
+            values = snapshot.parted(place)[0]
+            lost.update(name for name in lacking if values[name] is not None)
+        if len(lost) == len(lacking):
+            break
+    told = []
+    for name in filter(lost.__contains__, lacking):
+        skipped = options.columns.get(name) == "skip"
+        why = f"column {name!r} is left out" if skipped else f"the file has no column {name!r}"
+        told.append(f"{why}: entries that were there lose their value in it")
+    return tuple(told)
+
+
 @dataclass
 class Changes:
     """New entries in blocks, and other values for entries that exist."""
@@ -204,7 +224,7 @@ def _block(snapshot: Snapshot, rows: Sequence[Row], vectors: VectorBlock) -> Blo
     return snapshot.block(blank, keys, blank, vectors, [values for _, values in rows])
 
 
-def planned_load(dataset: str, table: Table) -> LoadReport:
+def planned_load(dataset: str, table: Table, notes: Sequence[str] = ()) -> LoadReport:
     """Say what a load of a table would do; after the load the file may be another, or gone."""
     names = [column.name for column in table.columns]
     return LoadReport(
@@ -223,7 +243,7 @@ def planned_load(dataset: str, table: Table) -> LoadReport:
         ),
         dry_run=True,
         detected=table.detected,
-        notes=table.notes,
+        notes=(*table.notes, *notes),
     )
 
 

@@ -368,15 +368,23 @@ def datasets(home: Path | None, as_json: bool) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="File to write; the standard output if left out.",
 )
+@click.option(
+    "--decimal",
+    type=click.Choice(["point", "comma"]),
+    default="point",
+    help="With comma, CSV is for spreadsheets in whose language decimals follow one.",
+)
 @home_option
 @as_json
-def export(name: str, format: Any, output: Path | None, home: Path | None, as_json: bool) -> None:
+def export(
+    name: str, format: Any, output: Path | None, decimal: Any, home: Path | None, as_json: bool
+) -> None:
     """Write a dataset as CSV, JSON Lines or Parquet (--json prints JSON Lines)."""
     with _opened(home, as_json) as catalog:
         from .errors import ServiceError
 
         format = "jsonl" if as_json else format or _format_of(output)
-        blocks = catalog[name].export(format)
+        blocks = catalog[name].export(format, decimal=decimal)
         if sys.stdout is None and output is None:
             raise ServiceError("there is no standard output; write -o FILE")
         if output is None or _is_stdout(output):

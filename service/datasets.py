@@ -87,7 +87,7 @@ def delete(path: DatasetPath, header: Conditions) -> tuple[str, int]:
 )
 def export(path: DatasetPath, query: ExportQuery) -> Response:
     """Download a dataset as CSV, JSON Lines or Parquet."""
-    blocks = runtime().dataset(path.name).export(query.format)
+    blocks = runtime().dataset(path.name).export(query.format, decimal=query.decimal)
     filename = quote(f"{path.name}.{query.format}")
     return Response(
         blocks,

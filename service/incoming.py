@@ -347,6 +347,11 @@ class ExportQuery(In):
     format: Literal["csv", "jsonl", "parquet"] = Field(
         default="csv", description="format of the file"
     )
+    decimal: Literal["point", "comma"] = Field(
+        default="point",
+        description="with comma, CSV is as spreadsheets read it where decimals follow one: with ; "
+        "between cells, and a byte order mark",
+    )
 
 
 class ProblemTypePath(In):

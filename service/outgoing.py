@@ -311,7 +311,9 @@ class LoadOut(Out):
     preview: list[PreviewOut]
     dry_run: bool
     detected: dict[str, str] | None
-    notes: list[str] = Field(description="on columns that one cell kept from being numbers")
+    notes: list[str] = Field(
+        description="on columns that a few cells kept from being numbers, and on lost values"
+    )
     embedded: int = Field(description="texts that were encoded")
     reused: int = Field(
         description="texts whose vectors were there, from a dataset or a load that was cut short"

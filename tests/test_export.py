@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -93,6 +94,50 @@ def test_csv_reads_back_the_same_but_for_blanks(rows: list[Entry]) -> None:
         for row in rows
     ]
     assert got == expected
+
+
+@given(st.lists(entries, min_size=1, unique_by=lambda entry: entry.key.strip()))
+def test_csv_with_decimal_commas_reads_back_the_same_but_for_blanks(rows: list[Entry]) -> None:
+    content = b"".join(write_table("csv", "palabra", COLUMNS, rows, decimal="comma"))
+    _, got = read("csv", content, **TYPES)
+
+    expected = [
+        Entry(row.key.strip(), {n: left_by_csv(n, v) for n, v in row.values.items()}, 0.0)
+        for row in rows
+    ]
+    assert got == expected
+
+
+def test_csv_with_decimal_commas_is_what_spreadsheets_write() -> None:
+    euros = [Column("precio", "number", unit="€"), Column("nota", "text")]
+    rows = [
+        Entry("pan; leche", {"precio": 1.459, "nota": "1.5"}, 0.0),
+        Entry("té", {"precio": 1e-7, "nota": None}, 0.0),
+        Entry("café", {"precio": 1234, "nota": None}, 0.0),
+    ]
+
+    content = b"".join(write_table("csv", "palabra", euros, rows, decimal="comma"))
+
+    lines = ["palabra;precio;nota", '"pan; leche";1,4590 €;1.5', "té;1e-07 €;", "café;1234 €;"]
+    assert content.decode("utf-8-sig").splitlines() == lines
+    assert content.startswith(codecs.BOM_UTF8)
+    for fmt in ("jsonl", "parquet"):
+        with pytest.raises(InvalidRequest, match="decimal: write point, or comma for csv"):
+            write_table(fmt, "palabra", euros, rows, decimal="comma")
+
+
+@pytest.mark.parametrize("fmt", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("unit", ["€", "kg", "€/l", "%"])
+@pytest.mark.parametrize("number", [1.459, -935.809, 12.5, 1000, 0.125, 100.0])
+def test_one_number_with_a_unit_reads_back_as_it_was(fmt: str, unit: str, number: float) -> None:
+    columns = [Column("precio", "number", unit=unit)]
+
+    content = b"".join(
+        write_table(fmt, "palabra", columns, [Entry("pan", {"precio": number}, 0.0)])
+    )
+
+    read_columns, got = read(fmt, content)
+    assert (read_columns[0].unit, got[0].values) == (unit, {"precio": number})
 
 
 @given(tables)

@@ -32,8 +32,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from index import SoftDict
-from index.answers import Column, Progress, Value
+from index import Catalog, SoftDict
+from index.answers import Column, Entry, Progress, Value
 from index.errors import (
     BadRow,
     BadRows,
@@ -42,7 +42,16 @@ from index.errors import (
     UnreadableSource,
     WrongValue,
 )
-from index.loading import LoadOptions, cast_value, check_key, infer_columns, read_table
+from index.loading import (
+    LoadOptions,
+    cast_value,
+    check_key,
+    infer_columns,
+    read_table,
+    write_table,
+)
+from index.loading.text import LONGEST_LINE
+from index.store import Store
 
 Rows = list[tuple[str, tuple[Value, ...]]]
 
@@ -608,6 +617,49 @@ def test_columns_without_names_are_called_key_and_value() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("content", "options", "said"),
+    [
+        ("key,v\na,1\nb,2\n", {"attributes": ["key"]}, "'key' is an attribute"),
+        ("city,v\na,1\nb,2\n", {"attributes": ["city"]}, "'city' is an attribute"),
+        ("year,v\n7,1\n8,2\n", {"attributes": ["year"]}, "'year' is an attribute"),
+        ("key,v\na,1\nb,2\n", {"columns": {"key": "skip"}}, "'key' is left out"),
+        ('[{"key": "a", "v": 1}]', {"attributes": ["key"]}, "'key' is an attribute"),
+        ('[{"key": "a", "v": [1, 2]}]', {"attributes": ["key"]}, "'key' is an attribute"),
+    ],
+)
+def test_numbers_are_no_keys_only_because_a_likelier_column_is_something_else(
+    content: str, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        load(content, **options)
+    (fault,) = caught.value.faults
+    assert (fault.where, fault.message) == (
+        "key",
+        f"{said}, and no column of text is left for the keys, only 'v'; "
+        "name the column of keys with key",
+    )
+    if "[" not in content:
+        assert len(load(content, key="v", **options)) == 2  # who says so may have them
+
+
+def test_a_column_of_parquet_that_is_left_out_for_its_name_leaves_no_numbers_for_keys() -> None:
+    content = parquet(pa.table({"name": ["a"], "v": [1]}))
+
+    with pytest.raises(InvalidRequest, match="'name' is left out, and no column of text is left"):
+        load(content, columns={"name": "skip"})
+
+
+def test_other_keys_are_taken_where_the_likeliest_is_an_attribute() -> None:
+    text, id_ = "key,city,v\na,x,1\nb,y,2\n", "name,id,v\na,7,1\nb,8,2\n"
+
+    assert load(text, attributes=["key"]) == [("x", ("a", 1)), ("y", ("b", 2))]
+    assert load(id_, attributes=["name"]) == [("7", ("a", 1)), ("8", ("b", 2))]
+    assert load("sku,year,v\n1,7,1\n2,8,2\n", attributes=["year"])[0] == ("1", (7, 1))
+    with pytest.raises(InvalidRequest, match="'v' holds the keys, which are text; if it does not"):
+        load("key,v\na,1\n", key="v", columns={"v": "number"})
+
+
 def test_keys_of_other_types_become_their_text() -> None:
     when = datetime.date(2024, 2, 29)
 
@@ -994,7 +1046,13 @@ def test_what_is_spelled_with_a_unit_is_read_as_it_is_without(
         (["kg 5", "kg 7"], "text", None),
         (["A4", "A5"], "text", None),
         (["(5 kg)", "(7 kg)"], "text", None),
-        (["5 euros", "7 euros"], "text", None),
+        (["5 euros", "18,90 Euro", "1 EURO", "7 €"], "number", "€"),
+        (["3 dólares", "5 dollars", "1 Dollar", "$7", "2 dolares"], "number", "$"),
+        (["2 euros/kg", "1,20 €/kg"], "number", "€/kg"),
+        (["5 euros", "7 dollars"], "text", None),
+        (["Euro 5", "Euro 6"], "text", None),  # of exhausts
+        (["5 pounds", "7 libras"], "text", None),  # of money, or of apples
+        (["5 pesos", "7 eurosas", "2 euro s"], "text", None),
         (["1,20 €/kg", "2 €/kg"], "number", "€/kg"),
         (["$5/h", "$7/h"], "text", None),
         (["5 EUR/m²", "7eur/m²"], "number", "EUR/m²"),
@@ -1137,6 +1195,9 @@ def test_columns_in_two_styles_are_mixed() -> None:
 
 LIKE = "is not a number like the others"
 GAP = "; if it says that there is none, name it in the option missing"
+SPOILED = "would be spoiled as a number"
+WANTED = "; if numbers are wanted, name that type in columns"
+PRICES = "".join(f"k{n};{n},50 €\n" for n in range(9))
 
 
 @pytest.mark.parametrize(
@@ -1144,11 +1205,46 @@ GAP = "; if it says that there is none, name it in the option missing"
     [
         (
             "k;a;b\nx;0,95 €;y\ny;consultar;n\nz; gratis ;y\nw;2 €;n\n",
-            [f"'a' is text: on line 3, 'consultar' {LIKE}{GAP}"],
+            [
+                f"'a' is text: on line 3, 'consultar' {LIKE}, nor is 'gratis' on line 4; if "
+                "'consultar' or 'gratis' says that there is none, name it in the option missing"
+            ],
+        ),
+        (
+            "k;a\nx;5 €\ny;gratis\nz;gratis\nw;7 €\n",
+            [f"'a' is text: on line 3, 'gratis' {LIKE}{GAP}"],
+        ),
+        (
+            f"k;a\n{PRICES}x;gratis\ny;5 $\nz;45,00 €/mes\nw; gratis\nv;no\nu;sí\nt;no\n",
+            [
+                f"'a' is text: on line 11, 'gratis' {LIKE}, nor are '5 $' on line 12, "
+                "'45,00 €/mes' on line 13 and 3 more cells"
+                "; if 'gratis' says that there is none, name it in the option missing"
+            ],
+        ),
+        (
+            "k;a\nx;5 €\ny;18,90 pesetas antiguas\n",  # a price, and none that is missing
+            [f"'a' is text: on line 3, '18,90 pesetas antiguas' {LIKE}"],
         ),
         ("k;a\nx;1.250,00\ny;1.20\n", [f"'a' is text: on line 3, '1.20' {LIKE}"]),
         ("k;a\nx;5 €\ny;5 $\nz;7 €\n", [f"'a' is text: on line 3, '5 $' {LIKE}"]),
-        ("k;a\nx;28001\ny;08001\nz;28002\n", []),  # codes
+        (
+            "k;a\nx;28001\ny;08001\nz;28002\n",
+            [f"'a' is text: on line 3, '08001' {SPOILED}{WANTED}"],
+        ),
+        (
+            "k,a\nx,007\ny,8\nz,9\nw,10\nv,+34600123456\nu,no\n",
+            [
+                f"'a' is text: on line 2, '007' {SPOILED}, as would '+34600123456' on line 6"
+                f"{WANTED}",
+                f"'a' is text: on line 7, 'no' {LIKE}{GAP}",
+            ],
+        ),
+        (
+            "k,a\nx,1\ny,2\nz,9007199254740993\n",  # which no number holds, wanted or not
+            [f"'a' is text: on line 4, '9007199254740993' {SPOILED}"],
+        ),
+        ("k;a\nx;08001\ny;08002\nz;28002\n", []),  # most are codes
         ("k;a\nx;5\ny;no\nz;nunca\n", []),  # most are labels
         ("k;a\nx;5\ny;\nz;-\n", []),
     ],
@@ -1160,6 +1256,49 @@ def test_it_says_which_cell_kept_a_column_from_being_numbers(
         assert list(table.notes) == notes
     with read_table(content.encode(), LoadOptions(columns={"a": "text"})) as table:
         assert table.notes == ()  # who asked for it need not be told
+
+
+@pytest.mark.parametrize(
+    ("content", "notes"),
+    [
+        ('["x", 1]\n["y", 2]\n["z", "x"]\n', [f"on line 3, 'x' {LIKE}{GAP}"]),
+        ('["x", 1]\n["y", 2]\n["z", true]\n', [f"on line 3, true {LIKE}"]),
+        ('[["x", 1], ["y", 2], ["z", "no"]]', [f"in entry 3, 'no' {LIKE}{GAP}"]),
+        ('{"x": 1, "y": 2, "z": "7"}', [f"in entry 3, '7' {LIKE}; write numbers without quotes"]),
+        ('{"x": 1, "y": 2, "z": 9007199254740993}', [f"in entry 3, 9007199254740993 {SPOILED}"]),
+        ('{"x": "5 €", "y": "7 €", "z": "5 $"}', [f"in entry 3, '5 $' {LIKE}"]),
+        ('{"x": "a", "y": "b", "z": 5}', []),
+        ('{"x": "7", "y": "8"}', []),  # texts, as JSON says itself
+        ('{"x": true, "y": false}', []),
+    ],
+)
+def test_it_says_which_value_of_json_kept_a_column_from_being_numbers(
+    content: str, notes: list[str]
+) -> None:
+    with read_table(content.encode()) as table:
+        assert table.columns[0].type in ("category", "text")
+        assert list(table.notes) == [f"'value' is {table.columns[0].type}: {n}" for n in notes]
+
+
+def test_a_column_of_parquet_that_says_its_type_is_not_taken_for_numbers() -> None:
+    keys, prices = list("abc"), ["5 €", "7 €", "gratis"]
+    told = pa.table({"key": keys, "v": pa.array(prices).dictionary_encode()})
+
+    with read_table(parquet(pa.table({"key": keys, "v": prices}))) as table:
+        assert table.notes == (f"'v' is text: on line 3, 'gratis' {LIKE}{GAP}",)
+    with read_table(parquet(told)) as table:
+        assert table.notes == ()
+
+
+def test_a_list_in_the_way_of_numbers_is_named_however_deep_it_is() -> None:
+    deep = "[" * 900 + "]" * 900
+    rows = ["1", "2", "[1, 2]", "[[3]]", deep, "3", "4", "5"]
+    content = "".join(f'["k{number}", {row}]\n' for number, row in enumerate(rows))
+
+    with read_table(content.encode(), LoadOptions(on_error="skip")) as table:
+        (note,) = table.notes
+        assert (table.bad_row_count, table.columns[0].type) == (3, "text")
+    assert note.startswith(f"'value' is text: on line 3, [1, 2] {LIKE}, nor is [[3]] on line 4")
 
 
 def test_who_loads_says_which_marks_are_gaps() -> None:
@@ -1210,7 +1349,7 @@ def test_a_round_sum_says_how_the_others_are_written() -> None:
     ("content", "prices"),
     [
         ("piso;250.000 €\ncasa;180.000 €\n", [250_000, 180_000]),
-        ("piso\t€250.000\ncasa\t€900\n", [250_000, 900]),
+        ("piso\t€250,000\ncasa\t€900\n", [250_000, 900]),
         ("piso;250.000 €\ncasa;180.5 €\n", [250, 180.5]),  # another shows what the points are
         ("piso,1.459 €\ncasa,1.389 €\n", [1.459, 1.389]),  # as an export has them
         ("piso;25.125 %\ncasa;18.125 %\n", [25.125, 18.125]),
@@ -1220,6 +1359,43 @@ def test_money_has_no_three_decimals_where_commas_separate_nothing(
     content: str, prices: list[float]
 ) -> None:
     assert load(content) == [("piso", (prices[0],)), ("casa", (prices[1],))]
+
+
+@pytest.mark.parametrize("fmt", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("unit", ["€", "$", "kg", "€/l", "%"])
+def test_numbers_of_three_decimals_come_back_from_every_export(fmt: str, unit: str) -> None:
+    columns = [Column("v", "number", unit=unit), Column("w", "number", unit="€")]
+    entries = [
+        Entry("a", {"v": 1.459, "w": 2.125}, 0.0),
+        Entry("b", {"v": 1.539, "w": 10.375}, 0.0),
+    ]
+    content = b"".join(write_table(fmt, "key", columns, entries))
+
+    with read_table(content, filename=f"x.{fmt}") as table:
+        assert list(table.columns) == columns
+        assert list(table) == [("a", (1.459, 2.125)), ("b", (1.539, 10.375))]
+
+
+@pytest.mark.parametrize(
+    "content", ['{"b": "1.459 €"}', "key,v\nb,1.459 €\n", "key\tv\nb\t1.459 €\n"]
+)
+def test_one_row_of_three_decimals_is_added_as_it_is_written(content: str) -> None:
+    d = SoftDict({"a": 1.5}, columns=[Column("v", "number", unit="€")], encoder="random")
+
+    d.load(content.encode())
+
+    assert dict(d) == {"a": 1.5, "b": 1.459}
+
+
+def test_json_says_how_its_texts_with_a_unit_were_read() -> None:
+    assert detected('{"a": "1.459 €", "b": 7}')["decimal"] == "point"
+    assert detected('{"a": "1.459 €", "b": "7,50 €"}')["decimal"] == "comma"
+    assert detected('{"a": "1.459 €"}', decimal="comma")["decimal"] == "comma"
+    assert load('{"a": "1.459 €"}', decimal="comma") == [("a", (1459,))]
+    assert detected('[["a", {"x": "1.45 €", "y": "7,5 %"}]]')["decimal"] == "mixed"
+    assert "decimal" not in detected(
+        '{"a": "5 €", "b": 1.5}'
+    )  # where nothing tells one or the other
 
 
 def test_what_money_shows_holds_for_the_file() -> None:
@@ -1258,7 +1434,11 @@ def test_another_unit_than_the_columns_is_no_number_of_it() -> None:
     [
         (["$12.50", "$1,230", 7], "number", "$", [12.5, 1230, 7]),
         (["12,50 €", "1.230 €", 7.5], "number", "€", [12.5, 1230, 7.5]),
-        (["1.230 €", "2.500 €"], "number", "€", [1230, 2500]),  # no price has three decimals
+        (["1.459 €", "1.539 €"], "number", "€", [1.459, 1.539]),  # as an export has them
+        (["1.230 €", "1.250,00 €"], "number", "€", [1230, 1250]),
+        (["$1.459", 7.5], "number", "$", [1.459, 7.5]),
+        (["1.459 kg"], "number", "kg", [1.459]),
+        (["18,90 euros", "1 euro", "5 €"], "number", "€", [18.9, 1, 5]),
         (["$1,230", "$2,500"], "number", "$", [1230, 2500]),
         (["10 %", None], "number", "%", [10, None]),
         (["0,5 %", "1.234 %"], "number", "%", [0.5, 1234]),
@@ -1493,6 +1673,18 @@ def test_repeated_keys_are_bad_rows_where_they_are_errors() -> None:
     assert list(bad_rows('{"a": 1, "b": 2, "a": 3}')) == [
         BadRow(1, "entry 3: the key 'a' came in entry 1 already")
     ]
+
+
+def test_who_has_a_key_twice_is_told_of_the_option_for_it() -> None:
+    correct = "Correct them, or load with on_error=skip"
+    counts = ", or with duplicates=first, last or mean to say which one counts"
+
+    with pytest.raises(BadRows) as caught:
+        load("key,v\na,1\na,2\n")
+    assert str(caught.value) == f"line 3: the key 'a' came on line 2 already. {correct}{counts}"
+    with pytest.raises(BadRows) as caught:
+        load("key,v\na,1\na,2\nb\n", duplicates="last")
+    assert str(caught.value).endswith(f"(delimiter ','). {correct}")
 
 
 def test_long_keys_that_differ_at_the_end_are_two() -> None:
@@ -1821,7 +2013,7 @@ def test_columns_that_are_not_there_are_named_with_those_that_are() -> None:
     assert [fault.message for fault in caught.value.faults] == [
         "there is no column 'w'; there are: v",
         "there is no column 'x'; there are: v",
-        "'key' holds the keys, which are text",
+        "'key' holds the keys, which are text; if it does not, name the column of keys with key",
     ]
     with pytest.raises(InvalidRequest) as caught:
         read_table(b"key,v\na,1\n", LoadOptions(columns={"w": "text"}, attributes=("x",)))
@@ -1853,6 +2045,92 @@ def test_an_existing_datasets_columns_keep_their_types_and_names() -> None:
         assert table.key_column == "x"
     with pytest.raises(BadRows, match="the vector has 2 numbers, not 3"):
         read_table(b'[{"key": "a", "rgb": [1, 2]}]', expected=[vector])
+
+
+def priced(*attributes: Column, **entries: Any) -> SoftDict:
+    """A dictionary keyed by ``sku`` that holds prices in euros and names."""
+    catalog = Catalog(Store(None))
+    columns = (Column("price", "number", unit="€"), Column("name", "text"), *attributes)
+    d = catalog.create("d", columns=columns, key_column="sku", encoder="random")
+    d.update(entries)
+    return d
+
+
+def test_who_adds_a_file_without_a_column_is_told_which_values_are_lost() -> None:
+    d = priced(
+        Column("shop", "category", attribute=True),
+        a={"price": 1.5, "name": "uno", "shop": "north"},
+        b={"price": 2},
+    )
+    lost = "the file has no column 'name': entries that were there lose their value in it"
+    skipped = "column 'name' is left out: entries that were there lose their value in it"
+    skip = LoadOptions(columns={"name": "skip"})
+
+    assert d.load(b"sku,price\nb,3\nc,4\n", dry_run=True).notes == ()  # b has no name to lose
+    assert d.load(b"sku,price,name\na,3,tres\n", skip, dry_run=True).notes == (skipped,)
+    assert d.load(b"sku,price\nb,3\na,4\n", dry_run=True).notes == (lost,)
+    assert d["a"] == {"price": 1.5, "name": "uno"}
+    assert d.load(b"sku,price\nb,3\na,4\n").notes == (lost,)
+    assert d.entry("a").values == {"price": 4, "name": None, "shop": "north"}
+    assert d.load(b"sku,price\nb,3\na,4\n").notes == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            b"name,price\nuno,1\n",
+            "every column is a value, an attribute or left out, and none holds keys: name, price; "
+            "this dataset has them in 'sku', and the file has no such column",
+        ),
+        (
+            b"name,price,stock\nuno,1,2\n",
+            "'name' is a column of values, and no column of text is left for the keys, only "
+            "'stock'; this dataset has them in 'sku', and the file has no such column; "
+            "name the column of keys with key",
+        ),
+    ],
+)
+def test_a_file_without_the_datasets_column_of_keys_is_told_its_name(
+    content: bytes, message: str
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        priced().load(content)
+    assert [(fault.where, fault.message) for fault in caught.value.faults] == [("key", message)]
+
+
+def test_the_datasets_column_of_keys_holds_those_of_the_file() -> None:
+    d = priced()
+
+    d.load(b"price,name,sku\n1,uno,7\n")
+    d.load(b'[{"title": "x", "sku": "8", "price": 2}]', LoadOptions(columns={"title": "skip"}))
+
+    assert dict(d) == {"7": {"price": 1, "name": "uno"}, "8": {"price": 2, "name": None}}
+
+
+def test_another_type_than_the_datasets_is_refused_by_name() -> None:
+    d = SoftDict(
+        {"a": {"price": 3.5, "rgb": [1, 2], "tag": "x"}},
+        columns=[Column("price", "number"), Column("rgb", "vector", 2), Column("tag", "category")],
+        encoder="random",
+    )
+    content = b'key;price;rgb;tag\nb;3,5;"[1, 2]";7\n'
+
+    for name, wanted, held in [
+        ("price", "category", "numbers"),
+        ("price", "vector", "numbers"),
+        ("rgb", "text", "vectors"),
+        ("tag", "vector", "labels"),
+    ]:
+        with pytest.raises(InvalidRequest) as caught:
+            d.load(content, LoadOptions(columns={name: wanted}), dry_run=True)
+        (fault,) = caught.value.faults
+        assert (fault.where, fault.message) == (
+            "columns",
+            f"the dataset holds {name!r} as {held}, and the option says {wanted}",
+        )
+    d.load(content, LoadOptions(columns={"price": "number", "tag": "number"}))
+    assert d["b"] == {"price": 3.5, "rgb": (1.0, 2.0), "tag": "7"}
 
 
 # Parquet
@@ -2046,3 +2324,57 @@ def test_a_callback_that_raises_ends_the_load() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         read_table(Trickle(b"a,1\nb,2\n"), progress=stop)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("content", "numbers"),
+    [
+        ("k;v\na;1,250 kg\nb;2,500 kg\n", [1.25, 2.5]),
+        ("k;v\na;1.250 kg\nb;2.500 kg\n", [1250, 2500]),
+        ("k;v\na;1,459 €/l\nb;1,539 €/l\n", [1.459, 1.539]),
+        ("k;v\na;1,459 €\nb;1,539 €\n", [1.459, 1.539]),
+        ("k;v\na;1.459 €\nb;1.539 €\n", [1459, 1539]),
+        ("k;v\na;1.459 %\nb;1.539 %\n", [1.459, 1.539]),
+        ("k\tv\na\t1,459 €\nb\t1,539 €\n", [1459, 1539]),
+        ("k\tv\na\t1,250 kg\nb\t2,500 kg\n", ["1,250 kg", "2,500 kg"]),  # who knows
+    ],
+)
+def test_measures_and_prices_of_a_litre_have_three_decimals(
+    content: str, numbers: list[float]
+) -> None:
+    assert [value for _, (value,) in load(content)] == numbers
+
+
+@pytest.mark.parametrize(
+    ("content", "entries"),
+    [
+        ("país,2020\nes,47\nfr,67\n", [("es", (47,)), ("fr", (67,))]),
+        ("país,1990,2000\nes,1,2\nfr,3,4\n", [("es", (1, 2)), ("fr", (3, 4))]),
+        ("país,2020,2010\nes,1,2\nfr,3,4\n", [("es", (1, 2)), ("fr", (3, 4))]),
+        ("Ana,1990\nEva,1985\n", [("Ana", (1990,)), ("Eva", (1985,))]),
+        ("Ana,1990,2015\nEva,7,2011\n", [("Ana", (1990, 2015)), ("Eva", (7, 2011))]),
+        ("Ana,1990,1970\nEva,7,8\nLía,6,5\n", [("Eva", (7, 8)), ("Lía", (6, 5))]),
+        ("Ana,1990,1970,1980\nEva,7,8,9\n", [("Ana", (1990, 1970, 1980)), ("Eva", (7, 8, 9))]),
+    ],
+)
+def test_years_in_order_name_columns_over_what_are_no_years(content: str, entries: Any) -> None:
+    assert load(content) == entries
+
+
+def test_a_line_break_in_a_name_is_a_blank_and_many_blanks_take_no_time() -> None:
+    assert columns('k,"precio\r\n de \n\nventa "\nx,1\n') == {"precio de venta": "number"}
+    with pytest.raises(UnreadableSource, match="cannot be the name of a column"):
+        load(f'k,"a{" " * 1_000_000}b"\nx,1\n')  # with a search from each blank on it took hours
+
+
+def test_a_line_without_end_in_another_encoding_is_refused_before_it_is_held() -> None:
+    with pytest.raises(UnreadableSource, match="line 1 is longer than"):
+        load(b"\xff\xe9" * (LONGEST_LINE // 2 + 1))
+
+
+def test_a_column_of_parquet_is_not_taken_for_a_field_of_another() -> None:
+    table = pa.table({"key": ["a", "b"], "s": [{"x": 1}, {"x": 2}], "s.x": [5.0, 6.0]})
+    written = io.BytesIO()
+    pq.write_table(table, written)
+
+    assert load(written.getvalue(), columns={"s": "skip"}) == [("a", (5,)), ("b", (6,))]

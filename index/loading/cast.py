@@ -91,16 +91,16 @@ def _number_of_cell(column: Column, style: Style, foreign: str | None, cell: obj
     """Read a numeral in the column's style; without a unit it is in the column's."""
     if not isinstance(cell, str):
         if foreign and cell is not None:
-            raise in_another_unit(_shown(cell), foreign, column)
+            raise in_another_unit(shown_value(cell), foreign, column)
         return cast_value(cell, column)
     spelled = cell.strip()
     numeral = read_numeral(spelled)
     if numeral is None and is_missing(spelled):
         return None
     if numeral is None or not numeral.fits(style):
-        raise WrongValue(column.name, f"{_shown(spelled)} is not a number")
+        raise WrongValue(column.name, f"{shown_value(spelled)} is not a number")
     if numeral.unit and numeral.unit != column.unit:
-        raise in_another_unit(_shown(spelled), numeral.unit, column)
+        raise in_another_unit(shown_value(spelled), numeral.unit, column)
     return _within_limits(numeral.number(style), column)
 
 
@@ -165,11 +165,12 @@ def _number(value: object, column: Column) -> float | int:
     if isinstance(value, bool) or not isinstance(value, Real):
         spelled = isinstance(value, str) and read_numeral(value.strip())
         advice = "; write it without quotes and without a unit" if spelled else ""
-        raise WrongValue(column.name, f"{_shown(value)} is {_kind(value)}, not a number{advice}")
+        given = f"{shown_value(value)} is {_kind(value)}"
+        raise WrongValue(column.name, f"{given}, not a number{advice}")
     try:
         number = int(value) if isinstance(value, Integral) else float(value)
     except OverflowError as fault:  # of a fraction; it is no infinity
-        raise WrongValue(column.name, f"{_shown(value)} {BEYOND}") from fault
+        raise WrongValue(column.name, f"{shown_value(value)} {BEYOND}") from fault
     return _within_limits(number, column)
 
 
@@ -180,16 +181,17 @@ def _within_limits(number: float | int, column: Column) -> float | int:
         return number
     if not math.isfinite(number):
         advice = "; None (null) is a missing value" if math.isnan(number) else ""
-        raise WrongValue(column.name, f"{_shown(number)} is not a finite number{advice}")
+        raise WrongValue(column.name, f"{shown_value(number)} is not a finite number{advice}")
     if abs(number) > LARGEST:
-        raise WrongValue(column.name, f"{_shown(number)} {BEYOND}")
+        raise WrongValue(column.name, f"{shown_value(number)} {BEYOND}")
     return number
 
 
 def _vector(value: object, column: Column) -> tuple[float, ...]:
     items = value.tolist() if hasattr(value, "tolist") else value  # a NumPy array
     if not isinstance(items, (list, tuple)):
-        raise WrongValue(column.name, f"{_shown(value)} is {_kind(value)}, not a list of numbers")
+        given = f"{shown_value(value)} is {_kind(value)}"
+        raise WrongValue(column.name, f"{given}, not a list of numbers")
     if column.width is None:  # as in datasets that an earlier version loaded without a vector
         raise WrongValue(column.name, "the column was made without a vector, and can hold none")
     if len(items) != column.width:
@@ -214,7 +216,7 @@ def _label(value: object, column: Column) -> str:
     with suppress(OverflowError):  # of a fraction
         if isinstance(value, Real) and math.isfinite(value):
             return repr(float(value))
-    raise WrongValue(column.name, f"{_shown(value)} is {_kind(value)}, not a label or text")
+    raise WrongValue(column.name, f"{shown_value(value)} is {_kind(value)}, not a label or text")
 
 
 def _numeral(value: int, column: Column) -> str:
@@ -224,7 +226,8 @@ def _numeral(value: int, column: Column) -> str:
         raise WrongValue(column.name, "an integer of so many digits is no label") from fault
 
 
-def _shown(value: object) -> str:
+def shown_value(value: object) -> str:
+    """Write a value for a message, its beginning if it is long."""
     try:
         shown = repr(value) if isinstance(value, (str, int, float)) else str(value)
     except ValueError:  # of the digits, Python spells no more than some thousand

@@ -22,7 +22,6 @@ from index.loading.sources import Source
 from index.loading.text import LONGEST_LINE, bounded_lines, find_encoding, open_text
 from index.naming import composed
 
-_LINE_BREAK = re.compile(r"\s*[\r\n]\s*")  # as spreadsheets have them in names
 _RULE = re.compile(r"\|?\s*:?-{3,}:?\s*(?:\|\s*:?-{3,}:?\s*)*\|?")  # under Markdown's header
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
@@ -140,7 +139,8 @@ class CsvReader(Reader):
 
 def _name(cell: str) -> str:
     """Write a column's name as it would be typed: on one line, an accent in its letter."""
-    return composed(_LINE_BREAK.sub(" ", cell.strip()))
+    lines = (line.strip() for line in cell.strip().splitlines())  # as spreadsheets break names
+    return composed(" ".join(filter(None, lines)))
 
 
 def _sample(lines: Iterator[str]) -> list[str]:

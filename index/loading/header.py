@@ -32,10 +32,10 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
     """Say whether the first of some rows names columns, by what it and the second one hold.
 
     One that names a known key column does. Else it does unless it holds a number, a vector, an
-    empty or a repeated cell, has one cell only (a list of words) or is the only row. Years that
-    follow one another are names, though, and so are measures (100 m) over what is none in their
-    unit; and the first cell may be empty, as over the index of a data frame. Columns in which no
-    row has anything are not looked at.
+    empty or a repeated cell, has one cell only (a list of words) or is the only row. Years are
+    names, though, where they follow one another or stand in order over what are no years, and so
+    are measures (100 m) over what is none in their unit; and the first cell may be empty, as over
+    the index of a data frame. Columns in which no row has anything are not looked at.
     """
     columns = [cells for cells in zip_longest(*rows, fillvalue="") if "".join(cells).strip()]
     names = [cells[0].strip() for cells in columns]
@@ -50,7 +50,7 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
         return all(map(_is_name, names)) and _holds_values(below)
     if not _is_name(names[0]) and (names[0] or not below[0]):
         return False
-    return all(map(_is_name, names[1:])) or _are_years(names[1:])
+    return all(map(_is_name, names[1:])) or _name_years(names[1:], below[1:])
 
 
 def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
@@ -92,11 +92,16 @@ def _surely_names(first: Sequence[str], second: Sequence[str]) -> bool:
     return sure and all(_is_name(cell) and cell[0] != " " for cell in names)
 
 
-def _are_years(cells: Sequence[str]) -> bool:
-    years = [unit_apart(cell)[0] for cell in cells]  # 2019 USD is one, too
-    if len(years) < 2 or not all(map(_YEAR.fullmatch, years)):
+def _name_years(above: Sequence[str], below: Sequence[str]) -> bool:
+    """Say whether cells are years, one after the other, or in order over what are none."""
+    years = [unit_apart(cell)[0] for cell in above]  # 2019 USD is one, too
+    if not years or not all(map(_YEAR.fullmatch, years)):
         return False
-    return {int(a) - int(b) for a, b in pairwise(years)} in ({1}, {-1})
+    steps = [int(b) - int(a) for a, b in pairwise(years)]
+    if steps and set(steps) in ({1}, {-1}):
+        return True
+    in_order = all(step > 0 for step in steps) or all(step < 0 for step in steps)
+    return in_order and not any(_YEAR.fullmatch(unit_apart(cell)[0]) for cell in below)
 
 
 def _names_keys(cells: Iterable[str]) -> bool:

@@ -15,9 +15,9 @@ A column of which no cell holds anything is undecided, until one does.
 Text files write numbers in one of two styles, and "1.234" fits both. A column whose other cells
 fit only one is read so; next the file's other columns decide, those of numbers before those of half
 numbers; then the separator: spreadsheets take ";" where a comma is in the numbers. With any other,
-1.234 has a fraction, and 1,234 is text. 1.234 € and 1,234 € fit one style each, and 1.234 % and
-1,234 % the other, but in a file separated by commas: no price has three decimals, and no share is
-in thousands.
+1.234 has a fraction, and 1,234 is text. A unit tells more where commas separate nothing: 1.234 %
+and 1,234 % are fractions, for no share is in thousands, and 1,234 € is thousands but beside ";",
+for no price has three decimals. That of a litre has, 1,234 €/l, and so have measures, 1,234 kg.
 
 A style that is wanted (``decimal``) is that of every column.
 
@@ -28,19 +28,32 @@ a unit are read as in text files: for the others, either has numbers.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from operator import itemgetter
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from index.answers import Column, ColumnType
 from index.loading.kinds import Kind, kind_of
 from index.loading.numerals import EITHER, Style
+from index.loading.units import is_measure
 
 ENOUGH_SHARE, ENOUGH_CELLS = 0.95, 20
 MOST_CATEGORIES, LONGEST_CATEGORY = 1_000, 100
 _OF_FILES: Mapping[str | None, Style] = {",": "point", ";": "comma"}  # separated so
-_NO_LABELS = ("missing", "mark", "vector", "list", "other")
+_GAPS = ("missing", "mark")
+_NO_LABELS = (*_GAPS, "vector", "list", "other")
+NAMED = 3  # distinct cells of a kind, which notes may name
+
+
+@dataclass
+class Cell:
+    """What a cell holds, with the line or the entry where it stands first, and how many hold it."""
+
+    place: int
+    value: object
+    cells: int = 1
 
 
 class Profile:
@@ -48,21 +61,34 @@ class Profile:
 
     def __init__(self) -> None:
         self.kinds: Counter[Kind] = Counter()
-        self.first: dict[Kind, tuple[int, object]] = {}  # line and cell
+        self._first: defaultdict[Kind, dict[Hashable, Cell]] = defaultdict(dict)  # distinct ones
         self._labels: set[str] | None = set()  # None where they are too many for a category
 
-    def add(self, cell: object, kind: Kind, line: int = 0) -> None:
+    def add(self, cell: object, kind: Kind, place: int = 0) -> None:
         self.kinds[kind] += 1
-        self.first.setdefault(kind, (line, cell))
+        if isinstance(cell, str):
+            cell = cell.strip()
+        self._remember(cell, kind, place)
         if self._labels is not None and kind.name not in _NO_LABELS:
             try:
-                label = cell.strip() if isinstance(cell, str) else str(cell)
+                label = cell if isinstance(cell, str) else str(cell)
             except ValueError:  # more digits than Python spells: the cast will refuse it
                 self._labels = None
                 return
             self._labels.add(label)
             if len(self._labels) > MOST_CATEGORIES or len(label) > LONGEST_CATEGORY:
                 self._labels = None
+
+    def _remember(self, cell: object, kind: Kind, place: int) -> None:
+        first = self._first[kind]
+        if isinstance(cell, str):
+            cell = cell[: LONGEST_CATEGORY + 1]  # of a long text its beginning
+        hashed = isinstance(cell, (str, int, float))
+        same: Hashable = cell if hashed else type(cell)  # a list has no hash
+        if same in first:
+            first[same].cells += 1
+        elif len(first) < NAMED:
+            first[same] = Cell(place, cell)
 
     def count(self, *names: str) -> int:
         """Count the cells of some kinds."""
@@ -78,6 +104,11 @@ class Profile:
         """Cells that hold something, where marks for missing ones are nothing."""
         return self.cells - self.count("mark")
 
+    @property
+    def is_spelled(self) -> bool:
+        """Whether it has numerals that say how their numbers are written, or might."""
+        return self.count("point", "comma", "dot_either", "comma_either") > 0
+
     def evidence(self, delimiter: str | None) -> Style | None:
         """The style that most cells which fit only one of them are written in."""
         point, comma = self.count("point"), self.count("comma")
@@ -87,8 +118,11 @@ class Profile:
         units = {kind.unit for kind in either if kind.unit}
         if delimiter == "," or not units or len({kind.name for kind in either}) > 1:
             return None
-        shares = units <= {"%", "‰"}
-        return "point" if shares == (self.count("dot_either") > 0) else "comma"
+        dots = self.count("dot_either") > 0
+        if units <= {"%", "‰"}:
+            return "point" if dots else "comma"
+        prices = not any(is_measure(unit) or "/" in unit for unit in units)
+        return "point" if prices and not dots and delimiter != ";" else None
 
     def style(self, file_style: Style | None, delimiter: str | None) -> Style | None:
         """The style to read the column's numbers in; None where 1,234 may be in either."""
@@ -103,16 +137,28 @@ class Profile:
         names, units = (*EITHER, "plain", style), ("", self.unit())
         return [kind for kind in self.kinds if kind.name in names and kind.unit in units]
 
-    def in_the_way(self, style: Style) -> tuple[int, object] | None:
-        """The line and the cell of the first that is no number, where half of the others are.
+    def spoiled(self, style: Style) -> tuple[Sequence[Cell], int]:
+        """The first cells that a number would spoil (007), if half of the column is numbers.
 
-        None where labels look like numbers and are none (007): no cell is in the way.
+        With them, how many cells more there are like those.
         """
-        if self.count("code") or 2 * self.numbers(style) < self.written:
-            return None
-        gaps = {kind for kind in self.first if kind.name in ("mark", "missing")}
-        others = self.first.keys() - gaps.union(self._fitting(style))
-        return min(map(self.first.__getitem__, others), key=itemgetter(0), default=None)
+        return self._in_the_way(style, [kind for kind in self.kinds if kind.name == "code"])
+
+    def strange(self, style: Style) -> tuple[Sequence[Cell], int]:
+        """The first cells that are no numbers of a style, if half of the column is, and the rest.
+
+        Neither gaps nor what a number would spoil are among them.
+        """
+        fitting = self._fitting(style)
+        others = [k for k in self.kinds if k.name not in (*_GAPS, "code") and k not in fitting]
+        return self._in_the_way(style, others)
+
+    def _in_the_way(self, style: Style, kinds: Collection[Kind]) -> tuple[Sequence[Cell], int]:
+        if 2 * self.numbers(style) < self.written:
+            return (), 0
+        cells = [cell for kind in kinds for cell in self._first[kind].values()]
+        first = sorted(cells, key=attrgetter("place"))[:NAMED]
+        return first, sum(self.kinds[k] for k in kinds) - sum(cell.cells for cell in first)
 
     def unit(self) -> str | None:
         """The unit that half of the numbers have, at least."""
@@ -167,12 +213,12 @@ class Inference:
         self.profiles = {name: Profile() for name in names}
         self._kind, self._delimiter, self._decimal = kind, delimiter, decimal
 
-    def add(self, record: Mapping[str, object], line: int = 0) -> None:
+    def add(self, record: Mapping[str, object], place: int = 0) -> None:
         for name, cell in record.items():
             profile = self.profiles.get(name)
             if profile is None:
                 profile = self.profiles[name] = Profile()
-            profile.add(cell, self._kind(cell), line)
+            profile.add(cell, self._kind(cell), place)
 
     def file_style(self) -> Style | None:
         """The one style that the columns of numbers show, None where they disagree.

@@ -53,6 +53,8 @@ class JsonReader(_JsonReader):
     A document may be one long line, so a fault also names the entry, counted from 1.
     """
 
+    place = "in entry"
+
     def __iter__(self) -> Iterator[Row]:
         name = self._source.name
         with open_text(self._source, self._encoding) as opened:

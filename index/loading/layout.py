@@ -13,15 +13,18 @@ from typing import cast
 
 from index.answers import Column, ColumnType, Value
 from index.errors import Fault, InvalidRequest, UnreadableSource
-from index.loading.cast import caster
+from index.loading.cast import caster, shown_value
 from index.loading.header import ID_NAMES, KEY_NAMES, fold
-from index.loading.infer import Inference
-from index.loading.kinds import kind_in_text
-from index.loading.numerals import Style
+from index.loading.infer import Cell, Inference
+from index.loading.numerals import Style, read_numeral
 from index.loading.options import LoadOptions
 from index.loading.rows import KEYED, Reader
 from index.naming import is_column_name, repeated_names
-from index.wording import shown
+from index.values import EXACT
+from index.wording import counted, shown
+
+_HELD = {"number": "numbers", "vector": "vectors", "category": "labels", "text": "texts"}
+_NAME_IT = "name the column of keys with key"
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Layout:
     columns: tuple[Column, ...]
     casts: tuple[tuple[str, Callable[[object], Value]], ...]  # source of each column, cast
     decimal: str | None  # the style of the columns of numbers, or "mixed"
-    notes: tuple[str, ...]  # on columns that one cell kept from being numbers
+    notes: tuple[str, ...]  # on columns that some cells kept from being numbers
 
 
 def lay_out(
@@ -41,6 +44,7 @@ def lay_out(
     inference: Inference,
     options: LoadOptions,
     expected: Sequence[Column],
+    expected_key: str | None,
     file: str,
 ) -> Layout:
     """Settle the columns from what the caller wants, the file declares and its cells show."""
@@ -51,7 +55,9 @@ def lay_out(
     types = {source: evidence.type(source, source) for source in inference.profiles}
     unused = [source for source in types if types[source] == "skip" or evidence.is_blank(source)]
     present = {source: type_ for source, type_ in types.items() if source not in unused}
-    key_source = _choose_key(present, reader, options, evidence.known)
+    key_source = _choose_key(present, reader, options, evidence.known, expected_key)
+    if options.key is None and key_source not in (reader.key, expected_key, KEYED):
+        _check_guess(key_source, evidence.shown_types(), options, expected_key)
     sources = [source for source in present if source != key_source]
     key_column, names = _name(key_source, sources, reader, expected)
     _check_options(options, key_column, names, [*unused, *reader.left_out], evidence.known)
@@ -84,8 +90,16 @@ class _Evidence:
         self._inferred = inference.columns()
 
     def type(self, source: str, name: str) -> str:
-        declared = self._reader.types.get(source, self._inferred[source][0].type)
-        return self._settled.get(name, declared)
+        return self._settled.get(name, self._shown_type(source))
+
+    def _shown_type(self, source: str) -> str:
+        return self._reader.types.get(source, self._inferred[source][0].type)
+
+    def shown_types(self) -> dict[str, str]:
+        """Tell what the columns are by the file alone, whatever is said of them."""
+        sources = [source for source in self._profiles if not self.is_blank(source)]
+        shown_types = {source: self._shown_type(source) for source in sources}
+        return shown_types | dict.fromkeys(self._reader.left_out, "skip")  # nobody looked at those
 
     def is_blank(self, source: str) -> bool:
         """Say whether a column has neither a name of its own nor a cell, as after a last comma."""
@@ -115,22 +129,68 @@ class _Evidence:
             columns.append(column)
             unit = self._reader.units.get(source)
             casts.append((source, caster(column, style, textual=self._reader.textual, unit=unit)))
-            if self._reader.textual and column.type == "number":
+            spelled = self._reader.textual or self._profiles[source].is_spelled
+            if spelled and column.type == "number":
                 styles.add(style)
-            elif self._reader.textual and name not in self._settled:
+            if name not in self._settled and source not in self._reader.types:
                 notes += self._notes(source, column, style)
         decimal = "mixed" if len(styles) > 1 else next(iter(styles), None)
         return Layout(key_source, key_column, tuple(columns), tuple(casts), decimal, tuple(notes))
 
     def _notes(self, source: str, column: Column, style: Style) -> Iterator[str]:
         """Say why a column is none of numbers, where it nearly is one."""
-        found = self._profiles[source].in_the_way(style)
-        if found and column.type in ("category", "text"):
-            line, cell = found
-            words = f"{shown(str(cell).strip())} is not a number like the others"
-            if kind_in_text(str(cell)).name == "label":
-                words += "; if it says that there is none, name it in the option missing"
-            yield f"{column.name!r} is {column.type}: on line {line}, {words}"
+        if column.type not in ("category", "text"):
+            return
+        profile, place = self._profiles[source], self._reader.place
+        beginning = f"{column.name!r} is {column.type}: "
+        cells, more = profile.spoiled(style)
+        if cells:
+            told = _told(cells, more, place, "would be spoiled as a number", "as would")
+            wanted = any(_is_exact(cell.value) for cell in cells)
+            advice = "; if numbers are wanted, name that type in columns" if wanted else ""
+            yield f"{beginning}{told}{advice}"
+        cells, more = profile.strange(style)
+        if cells:
+            nor = "nor are" if len(cells) - 1 + more > 1 else "nor is"
+            told = _told(cells, more, place, "is not a number like the others", nor)
+            yield f"{beginning}{told}{self._advice(cells)}"
+
+    def _advice(self, cells: Sequence[Cell]) -> str:
+        """Say what to do about cells that are no numbers, where it is plain."""
+        texts = [cell.value for cell in cells if isinstance(cell.value, str)]
+        plain = (numeral and not numeral.unit for numeral in map(read_numeral, texts))
+        if not self._reader.textual and any(plain):
+            return "; write numbers without quotes"
+        gaps = [shown(text) for text in texts if not any(map(str.isdigit, text))]
+        if not gaps:
+            return ""
+        those = "it" if len(cells) == 1 else " or ".join(gaps)
+        return f"; if {those} says that there is none, name it in the option missing"
+
+
+def _told(cells: Sequence[Cell], more: int, place: str, words: str, nor: str) -> str:
+    """Say the same of some cells, by where they stand, and of how many more."""
+    first, *others = cells
+    told = f"{place} {first.place}, {_spelled(first.value)} {words}"
+    like = [f"{_spelled(cell.value)} {place} {cell.place}" for cell in others]
+    like += [counted(more, "more cell", "more cells")] if more else []
+    if not like:
+        return told
+    listed = f"{', '.join(like[:-1])} and {like[-1]}" if like[1:] else like[0]
+    return f"{told}, {nor} {listed}"
+
+
+def _spelled(cell: object) -> str:
+    """Write a cell as the file has it."""
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    return shown(cell) if isinstance(cell, str) else shown_value(cell)
+
+
+def _is_exact(cell: object) -> bool:
+    """Say whether a text spells a number that can be held, if somebody wants one: 7 for 007."""
+    numeral = read_numeral(cell) if isinstance(cell, str) else None
+    return numeral is not None and abs(int(numeral.digits)) <= EXACT
 
 
 def _choose_key(
@@ -138,8 +198,9 @@ def _choose_key(
     reader: Reader,
     options: LoadOptions,
     known: Mapping[str, Column],
+    expected_key: str | None,
 ) -> str:
-    """Choose the key column: the one given, the one the file declares, or the likeliest.
+    """Choose the key column: the one given, the file's or the dataset's own, or the likeliest.
 
     A dataset's column or an attribute is no likely one.
     """
@@ -155,8 +216,31 @@ def _choose_key(
     if not free:
         kinds = "a value, an attribute or left out"
         message = f"every column is {kinds}, and none holds keys: {_listed(types)}"
-        raise InvalidRequest(Fault("key", message))
-    return reader.key if reader.key in free else _likeliest_key(free)
+        raise InvalidRequest(Fault("key", f"{message}{_lacking(expected_key)}"))
+    own = (name for name in (reader.key, expected_key) if name in free)
+    return next(own, None) or _likeliest_key(free)
+
+
+def _lacking(expected_key: str | None) -> str:
+    """Say that the file has no column of keys of the dataset's name."""
+    own = f"; this dataset has them in {expected_key!r}, and the file has no such column"
+    return "" if expected_key is None else own
+
+
+def _check_guess(
+    chosen: str, types: Mapping[str, str], options: LoadOptions, expected_key: str | None
+) -> None:
+    """Refuse keys that are numbers only because a likelier column is said to be something else."""
+    likeliest = _likeliest_key(types)
+    if likeliest == chosen or types[chosen] in ("category", "text"):
+        return
+    if fold(chosen) in (*KEY_NAMES, *ID_NAMES):
+        return
+    said = "left out" if options.columns.get(likeliest) == "skip" else "a column of values"
+    said = "an attribute" if likeliest in options.attributes else said
+    left = f"no column of text is left for the keys, only {chosen!r}"
+    message = f"{likeliest!r} is {said}, and {left}{_lacking(expected_key)}; {_NAME_IT}"
+    raise InvalidRequest(Fault("key", message))
 
 
 def _likeliest_key(types: Mapping[str, str]) -> str:
@@ -206,14 +290,26 @@ def _check_options(
     for where, given in (("columns", options.columns), ("attributes", options.attributes)):
         for name in given:
             if name == key_column:
-                faults.append(Fault(where, f"{name!r} holds the keys, which are text"))
+                said = f"{name!r} holds the keys, which are text; if it does not, {_NAME_IT}"
+                faults.append(Fault(where, said))
             elif name not in there[where]:
                 faults.append(_no_column(where, name, there[where]))
     for name in options.attributes:
         if name in known and not known[name].attribute:
             faults.append(Fault("attributes", f"{name!r} is a value column of this dataset"))
+    for name, wanted in options.columns.items():
+        if name in known and not _can_turn(wanted, known[name].type):
+            held = f"the dataset holds {name!r} as {_HELD[known[name].type]}"
+            faults.append(Fault("columns", f"{held}, and the option says {wanted}"))
     if faults:
         raise InvalidRequest(*faults)
+
+
+def _can_turn(wanted: str, held: str) -> bool:
+    """Say whether a dataset's column takes what a file has of another type: labels take numbers."""
+    if wanted in ("skip", held) or held == "undecided":
+        return True
+    return held in ("category", "text") and wanted != "vector"
 
 
 def _no_column(where: str, name: str, names: Iterable[str]) -> Fault:

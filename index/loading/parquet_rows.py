@@ -90,9 +90,8 @@ class ParquetReader(Reader):
         # Of a text in every row the file has one: written out, a small file could fill us.
         with self._open(distinct=self._texts) as file:
             for batch in file.iter_batches(BATCH, columns=self.names):
-                columns = [
-                    self._cells(name, batch.column(place)) for place, name in enumerate(self.names)
-                ]
+                # By name: with the column "s.x" comes the field x of a column s.
+                columns = [self._cells(name, batch.column(name)) for name in self.names]
                 for cells in zip(*columns, strict=True):
                     line += 1
                     yield Row(line, dict(zip(self.names, cells, strict=True)))

@@ -30,6 +30,7 @@ class Reader(ABC):
     """
 
     textual = False  # cells are strings that spell values
+    place = "on line"  # how a row's number is told
     names: Sequence[str] = ()  # columns that are known before any row is read
     unnamed: Collection[str] = ()  # columns whose names the file did not give
     left_out: Collection[str] = ()  # columns that are not read because they are to be skipped

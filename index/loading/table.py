@@ -64,7 +64,7 @@ class Table:
     detected : dict
         What was found out about a text format: delimiter, header, encoding, decimal.
     notes : tuple of str
-        What its columns might have been, but for a cell.
+        What its columns might have been, but for some cells.
     """
 
     def __init__(
@@ -74,13 +74,16 @@ class Table:
         filename: str | None,
         progress: ProgressCallback | None,
         expected: Sequence[Column],
+        expected_key: str | None,
     ) -> None:
         self._source, self._options = source, options
         self.format = options.format or find_format(source, filename)
         self._reader = open_reader(self.format, source, options)
         self.rows = 0
         inference = self._inspect(_Ticker(progress, None))
-        self._layout = lay_out(self._reader, inference, options, expected, source.name)
+        self._layout = lay_out(
+            self._reader, inference, options, expected, expected_key, source.name
+        )
         self.key_column = self._layout.key_column
         self.columns = self._layout.columns
         self.notes = self._layout.notes
@@ -120,7 +123,7 @@ class Table:
             if most is not None and self.rows > most:
                 rows = counted(most, "row", "rows")
                 raise UnreadableSource(f"{self._source.name} has more than {rows}")
-            inference.add(row.cells, row.line)
+            inference.add(row.cells, row.entry or row.line)
             if len(inference.profiles) > MOST_COLUMNS:
                 raise UnreadableSource(
                     f"{self._source.name} has more than {MOST_COLUMNS:,} columns; "
@@ -150,7 +153,8 @@ class Table:
         ticker.end(self.rows)
         self.entries, self.bad_rows = len(firsts), tuple(bad)
         if bad and self._options.on_error == "stop":
-            raise BadRows(bad, self.bad_row_count)
+            repeated = self._options.duplicates == "error" and bool(self._repeated)
+            raise BadRows(bad, self.bad_row_count, repeated=repeated)
         if not self.entries:
             raise UnreadableSource(
                 f"{self._source.name}: none of its {self.rows:,} rows can be loaded; "
@@ -168,7 +172,7 @@ class Table:
         if identity in firsts:
             self._repeated.add(identity)
             if self._options.duplicates == "error":
-                return f"the key {shown(key)} came {_place(row, firsts[identity])} already"
+                return f"the key {shown(key)} came {self._reader.place} {firsts[identity]} already"
             self.duplicates += 1
             return None
         firsts[identity] = row.entry or row.line
@@ -288,6 +292,7 @@ def read_table(
     filename: str | None = None,
     progress: ProgressCallback | None = None,
     expected: Sequence[Column] = (),
+    expected_key: str | None = None,
 ) -> Table:
     """Read and check a table; nothing of it is kept but what its entries need.
 
@@ -304,6 +309,8 @@ def read_table(
     expected : sequence of Column
         Columns of the dataset that the rows are for. Columns of their names have their types and
         are not the key; columns without a name take theirs, where there are as many.
+    expected_key : str, optional
+        What that dataset calls its column of keys: where the file has one of that name, it is it.
 
     Raises
     ------
@@ -320,7 +327,7 @@ def read_table(
     opened = Source(source, filename)
     named = filename or (str(source) if isinstance(source, (str, Path)) else None)
     try:
-        return Table(opened, options, named, progress, expected)
+        return Table(opened, options, named, progress, expected, expected_key)
     except BaseException:
         opened.close()
         raise
@@ -361,10 +368,6 @@ def _bytes(text: str) -> int:
 def _size(value: Value) -> int:
     """Give what a value takes in memory, about."""
     return 32 * len(value) if isinstance(value, tuple) else sys.getsizeof(value)
-
-
-def _place(row: Row, number: int) -> str:
-    return f"in entry {number}" if row.entry else f"on line {number}"
 
 
 def _identity(key: str) -> str | bytes:

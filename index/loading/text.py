@@ -14,7 +14,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, TextIO
+from typing import IO, AnyStr, BinaryIO, TextIO
 
 from index.errors import UnreadableSource
 from index.loading.options import LoadOptions
@@ -77,9 +77,9 @@ def _undecodable(error: UnicodeError, encoding: str) -> str:
     return f"{error}; give its encoding"
 
 
-def bounded_lines(text: TextIO, name: str) -> Iterator[str]:
+def bounded_lines(stream: IO[AnyStr], name: str) -> Iterator[AnyStr]:
     number = 0
-    while line := text.readline(LONGEST_LINE):
+    while line := stream.readline(LONGEST_LINE):
         number += 1
         if len(line) == LONGEST_LINE:
             raise UnreadableSource(
@@ -140,7 +140,7 @@ def _foreign_lines(source: Source) -> bytes:
     sample = bytearray()
     first: dict[bool, int] = {}  # the number of the first line that is UTF-8, and that is not
     with source.open() as stream:
-        for number, line in enumerate(stream, 1):
+        for number, line in enumerate(bounded_lines(stream, source.name), 1):
             if line.isascii():
                 continue
             first.setdefault(_is_utf8([line]), number)

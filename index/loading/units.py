@@ -1,8 +1,9 @@
 """The unit of a numeral: the sign of a currency, of parts in a hundred or a thousand, a measure's.
 
 It stands at either end, once: ``12,50 €``, ``-$12.50``, ``EUR 12.50``, ``12eur``, ``R$ 1.234,50``,
-``499 kr``, ``10 %``. Money may be for a measure of something, ``12 €/kg``. A sum in parentheses is
-negative, ``($5.00)``, and ``5,- €`` is a round one. A measure's stands behind: ``505 990 km²``.
+``499 kr``, ``25 euros``, ``10 %``. Money may be for a measure of something, ``12 €/kg``. A sum in
+parentheses is negative, ``($5.00)``, and ``5,- €`` is a round one. A measure's stands behind:
+``505 990 km²``.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ _CODES = (
 _SYMBOLS = "$\u00a2-\u00a5\u0e3f\u20a0-\u20c0\uffe0\uffe1\uffe5\uffe6"  # ¢ £ ¤ ¥ ฿ € ₹ … ￥ ￦
 _MARK = rf"[A-Z]{{0,2}}[{_SYMBOLS}]|S/\.?|[%‰]"  # US$ and R$, too
 _WORDS = ("kr", "Kr", "zł", "Kč", "Ft", "Rs", "руб", "грн")
-# After a number, as "12eur"; before one, "try 2" and COP26 are labels.
+# After a number, as "12eur"; before one, "try 2", COP26 and "Euro 6" are labels.
 _NAMES = {name: name for name in (*_CODES, *_WORDS)} | {code.lower(): code for code in _CODES}
+# In any case. A pound may be a weight, and a peso may be of many countries.
+_SPELLED_OUT = {"euro": "€", "euros": "€", "dollar": "$", "dollars": "$"}
+_SPELLED_OUT |= dict.fromkeys(("dólar", "dólares", "dolar", "dolares"), "$")
 _NAME = rf"(?:{'|'.join((*_CODES, *_WORDS))})"
 # Of measures: mass, length, area, volume, time, speed, temperature, power, data, food.
 _MEASURES = (
@@ -37,7 +41,7 @@ _BEFORE = re.compile(
     rf"([+\-\u2212]?)\s?({_MARK}|{_NAME}\.?(?=\s|[\-\u2212]\d.*[.,]\d\d\Z))\s?(.+)"
 )
 _PER = r"/[^\W\d_]{1,10}[23]?"  # /kg, /m² and /m2
-_AFTER = re.compile(rf"(.*(?:\d-?|[.,][-–—]?))\s?(?:({_MARK})|([^\W\d_]{{2,3}})\.?)({_PER}|)")
+_AFTER = re.compile(rf"(.*(?:\d-?|[.,][-–—]?))\s?(?:({_MARK})|([^\W\d_]{{2,7}})\.?)({_PER}|)")
 _MEASURED = re.compile(rf"(.*\d)\s?({'|'.join(map(re.escape, _SPELLINGS))})")
 _NEGATIVE = re.compile(rf"({_MARK}|)\s?\(([^()]+)\)\s?({_MARK}|)")
 _ROUND = re.compile(r"(?<=\d)([.,])[-–—]\Z")
@@ -58,13 +62,18 @@ def unit_apart(spelled: str) -> tuple[str, str]:
     if plain[-1:] in _ENDS and (found := _BEFORE.fullmatch(plain)):
         numeral, unit = found[1] + found[3], found[2]
     elif plain[:1] in _STARTS and (found := _AFTER.fullmatch(plain)):
-        numeral, unit = found[1], found[2] or _NAMES.get(found[3], "")
+        numeral, unit = found[1], found[2] or _money(found[3])
         unit += found[4] if unit not in "%‰" else ""
     if not unit and spelled[:1] in _STARTS and (found := _MEASURED.fullmatch(spelled)):
         numeral, unit = found[1], _SPELLINGS[found[2]]
     if not unit or (unit in "%‰" and plain is not spelled):  # (45 %) is a share in print
         return spelled, ""
     return _ROUND.sub(r"\g<1>0", numeral.replace(" ", "\u00a0")), unit.removesuffix(".")
+
+
+def _money(name: str) -> str:
+    """Give the unit that a currency's name stands for; none is ""."""
+    return _NAMES.get(name) or _SPELLED_OUT.get(name.casefold(), "")
 
 
 def is_measure(unit: str) -> bool:

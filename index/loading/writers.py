@@ -16,49 +16,75 @@ import csv
 import io
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from index.answers import Column, Entry, Value
 from index.errors import Fault, InvalidRequest
 from index.loading.layout import key_name
+from index.loading.numerals import Style
 from index.loading.parquet_rows import ATTRIBUTES_NOTE, KEY_NOTE, TYPES_NOTE, UNITS_NOTE
 from index.loading.units import unit_apart
+
+_THOUSAND = re.compile(r"-?[1-9]\d{0,2}\.\d{3}")
+
+Writer = Callable[[str, Sequence[Column], Iterable[Entry]], Iterator[bytes]]
 
 BLOCK = 1_000  # entries
 ROW_GROUP = 16_384  # entries
 
 
 def write_table(
-    fmt: str, key_column: str, columns: Sequence[Column], rows: Iterable[Entry]
+    fmt: str,
+    key_column: str,
+    columns: Sequence[Column],
+    rows: Iterable[Entry],
+    *,
+    decimal: Style = "point",
 ) -> Iterator[bytes]:
     """Give the bytes of a file that holds the entries, in order; values are never altered.
 
-    Where a column of values has the name of the column of keys, the keys take another.
+    Where a column of values has the name of the column of keys, the keys take another. With a
+    decimal comma, CSV is as spreadsheets read it where that is usual: with ``;`` between cells,
+    and a byte order mark.
 
     Raises
     ------
     InvalidRequest
-        If the format is none of csv, jsonl and parquet: at once, not at the first block.
+        If the format is none of csv, jsonl and parquet, or cannot be written so: at once, not at
+        the first block.
     """
-    writers = {"csv": _csv, "jsonl": _json_lines, "parquet": _parquet}
+    writers: dict[str, Writer] = {
+        "csv": partial(_csv, decimal=decimal),
+        "jsonl": _json_lines,
+        "parquet": _parquet,
+    }
     if fmt not in writers:
         raise InvalidRequest(Fault("format", f"{fmt!r} is none of: {', '.join(writers)}"))
+    if decimal not in ("point", "comma") or (decimal == "comma" and fmt != "csv"):
+        raise InvalidRequest(Fault("decimal", "write point, or comma for csv"))
     names = [column.name for column in columns]
     return writers[fmt](key_name(names) if key_column in names else key_column, columns, rows)
 
 
-def _csv(key_column: str, columns: Sequence[Column], rows: Iterable[Entry]) -> Iterator[bytes]:
+def _csv(
+    key_column: str, columns: Sequence[Column], rows: Iterable[Entry], *, decimal: Style
+) -> Iterator[bytes]:
     buffer = io.StringIO(newline="")
+    comma = decimal == "comma"
+    buffer.write("\ufeff" if comma else "")
     # RFC 4180; and only for a line end of both marks does the csv module quote cells with either.
-    writer = csv.writer(buffer, lineterminator="\r\n")
-    quoting = csv.writer(buffer, lineterminator="\r\n", quoting=csv.QUOTE_ALL)
+    form: dict[str, Any] = {"lineterminator": "\r\n", "delimiter": ";" if comma else ","}
+    writer = csv.writer(buffer, **form)
+    quoting = csv.writer(buffer, quoting=csv.QUOTE_ALL, **form)
     writer.writerow([key_column, *(column.name for column in columns)])
     units = {column.name: _unit(column) for column in columns}
     for block in _blocks(rows, BLOCK):
         for entry in block:
             cells: list[object] = [entry.key]
-            cells += [_spelled(entry.values.get(name), unit) for name, unit in units.items()]
+            cells += [_spelled(entry.values.get(name), unit, comma) for name, unit in units.items()]
             nul = any(isinstance(cell, str) and "\0" in cell for cell in cells)
             (quoting if nul else writer).writerow(cells)  # a NUL outside quotes is not read
         yield _taken(buffer)
@@ -71,13 +97,20 @@ def _unit(column: Column) -> str | None:
 
 
 def _with_unit(value: Value, unit: str | None) -> Value:
-    return f"{value!r} {unit}" if unit and value is not None else value
+    if not unit or value is None:
+        return value
+    digits = repr(value)
+    # 1.459 €, alone in its column, may be read as a thousand and more; 1.4590 € is none.
+    return f"{digits}{'0' if _THOUSAND.fullmatch(digits) else ''} {unit}"
 
 
-def _spelled(value: Value, unit: str | None) -> Value:
+def _spelled(value: Value, unit: str | None, comma: bool) -> Value:
     if isinstance(value, tuple):
         return json.dumps(value, allow_nan=False)
-    return _with_unit(value, unit)  # the csv module writes None as no cell and floats by repr
+    spelled = _with_unit(value, unit)  # the csv module writes None as no cell and floats by repr
+    if comma and isinstance(value, int | float):
+        return str(spelled).replace(".", ",", 1)
+    return spelled
 
 
 def _taken(buffer: io.StringIO) -> bytes:

@@ -796,7 +796,7 @@ def test_a_load_that_the_disk_has_no_room_for_is_refused(make: Make) -> None:
 def test_a_body_whose_content_type_says_nothing_may_have_its_format_named(
     client: CheckedClient, kind: str
 ) -> None:
-    table = "key,price\nleche,0.95\n".encode()
+    table = b"key,price\nleche,0.95\n"
 
     refused = client.post("/datasets?name=milk", data=table, content_type=kind)
     assert refused.status_code == 415
