@@ -2378,3 +2378,17 @@ def test_a_column_of_parquet_is_not_taken_for_a_field_of_another() -> None:
     pq.write_table(table, written)
 
     assert load(written.getvalue(), columns={"s": "skip"}) == [("a", (5,)), ("b", (6,))]
+
+
+def test_codes_with_a_point_keep_their_zeros() -> None:
+    nace = "k,cnae\ncereales,01.11\nhortalizas,01.10\nfruta,1.2\n"
+
+    assert load(nace) == [("cereales", ("01.11",)), ("hortalizas", ("01.10",)), ("fruta", ("1.2",))]
+    assert load("k;sale\na;09,30\nb;14,45\n") == [("a", ("09,30",)), ("b", ("14,45",))]
+    with read_table(f"{nace}pan,10.71\nvino,11.02\n".encode(), LoadOptions()) as table:
+        assert table.notes[0].startswith("'cnae' is text: on line 2, '01.11' would be spoiled")
+    for content in (nace, nace.replace(".", ",").replace("k,", "k\t").replace("s,", "s\t")):
+        assert [value for _, (value,) in load(content.replace("a,", "a\t") if "\t" in content
+                else content, columns={"cnae": "number"})] == [1.11, 1.1, 1.2]  # fmt: skip
+    assert load("k;v\na;05,50 €\nb;12,00 €\n") == [("a", (5.5,)), ("b", (12,))]
+    assert load("k,v\na,0.5\nb,-0.25\n") == [("a", (0.5,)), ("b", (-0.25,))]

@@ -36,7 +36,7 @@ from typing import Any
 
 from index.answers import Column, ColumnType
 from index.loading.kinds import Kind, kind_of
-from index.loading.numerals import EITHER, Style
+from index.loading.numerals import CODES, EITHER, Style
 from index.loading.units import is_measure
 
 ENOUGH_SHARE, ENOUGH_CELLS = 0.95, 20
@@ -111,7 +111,8 @@ class Profile:
 
     def evidence(self, delimiter: str | None) -> Style | None:
         """The style that most cells which fit only one of them are written in."""
-        point, comma = self.count("point"), self.count("comma")
+        point = self.count("point", "code_point")
+        comma = self.count("comma", "code_comma")
         if point != comma:
             return "point" if point > comma else "comma"
         either = {kind for kind in self.kinds if kind.name in ("dot_either", "comma_either")}
@@ -142,7 +143,7 @@ class Profile:
 
         With them, how many cells more there are like those.
         """
-        return self._in_the_way(style, [kind for kind in self.kinds if kind.name == "code"])
+        return self._in_the_way(style, [kind for kind in self.kinds if kind.name in CODES])
 
     def strange(self, style: Style) -> tuple[Sequence[Cell], int]:
         """The first cells that are no numbers of a style, if half of the column is, and the rest.
@@ -150,7 +151,7 @@ class Profile:
         Neither gaps nor what a number would spoil are among them.
         """
         fitting = self._fitting(style)
-        others = [k for k in self.kinds if k.name not in (*_GAPS, "code") and k not in fitting]
+        others = [k for k in self.kinds if k.name not in (*_GAPS, *CODES) and k not in fitting]
         return self._in_the_way(style, others)
 
     def _in_the_way(self, style: Style, kinds: Collection[Kind]) -> tuple[Sequence[Cell], int]:
@@ -182,7 +183,7 @@ class Profile:
         if not self.cells:
             return "undecided"
         written = self.written
-        if style and not self.count("code") and _enough(self.numbers(style), written, share):
+        if style and not self.count(*CODES) and _enough(self.numbers(style), written, share):
             return "number"
         width = self.width()
         as_wide = sum(cells for kind, cells in self.kinds.items() if kind.width == width)

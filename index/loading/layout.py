@@ -190,7 +190,8 @@ def _spelled(cell: object) -> str:
 def _is_exact(cell: object) -> bool:
     """Say whether a text spells a number that can be held, if somebody wants one: 7 for 007."""
     numeral = read_numeral(cell) if isinstance(cell, str) else None
-    return numeral is not None and abs(int(numeral.digits)) <= EXACT
+    style: Style = "comma" if numeral and "," in numeral.digits else "point"
+    return numeral is not None and abs(numeral.number(style)) <= EXACT
 
 
 def _choose_key(

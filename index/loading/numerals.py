@@ -23,6 +23,8 @@ _DIGIT = re.compile(r"\d", re.ASCII)
 _KINDS = re.compile(
     r"""[+-]?(?:
         (?P<code>0\d+)
+      | (?P<code_point>0\d+\.\d*)
+      | (?P<code_comma>0\d+,\d*)
       | (?P<int>\d+)
       | (?P<power>\d+[eE][+-]?\d+)
       | (?P<dot_either>[1-9]\d{0,2}\.\d{3})
@@ -34,6 +36,7 @@ _KINDS = re.compile(
     re.ASCII | re.VERBOSE,
 )
 EITHER = ("int", "power", "dot_either", "comma_either")  # the kinds that fit both styles
+CODES = ("code", "code_point", "code_comma")
 _UNUSUAL = re.compile(r"[\s'’\u2212]|-\Z|\A\(")
 # 1 234,56, 1'234.56 and 1 234; nine digits with plain spaces are a telephone number.
 _GROUPED = re.compile(
@@ -48,9 +51,9 @@ _OWED = re.compile(r"(\d.*[.,]\d{2,})-|\((\d.*[.,]\d{2,})\)")
 
 
 class Numeral(NamedTuple):
-    """A numeral without blanks in it; ``kind`` is a style, one of ``EITHER`` or ``code``.
+    """A numeral without blanks in it; ``kind`` is a style, or one of ``EITHER`` or ``CODES``.
 
-    A code is an integer that a number would spoil: 007, +34600123456, or more than 2**53.
+    A code is what a number would spoil: 007, 01.10, +34600123456, or an integer beyond 2**53.
     """
 
     kind: str
@@ -59,7 +62,7 @@ class Numeral(NamedTuple):
 
     def fits(self, style: Style) -> bool:
         """Say whether it can be read in a style: a code too, where somebody wants a number."""
-        return self.kind in ("code", style, *EITHER)
+        return self.kind in ("code", f"code_{style}", style, *EITHER)
 
     def number(self, style: Style) -> float | int:
         """Read it: an int where it has neither fraction nor exponent."""
@@ -86,6 +89,8 @@ def _read(spelled: str, unit: str) -> Numeral | None:
     kind = found.lastgroup or ""
     if kind == "int" and _is_spoiled(digits):
         kind = "code"
+    if unit:  # 05.50 € is no code
+        kind = kind.removeprefix("code_")
     if "e" in digits.lower() and not math.isfinite(float(digits.replace(",", "."))):
         return None
     return Numeral(kind, digits, unit)
