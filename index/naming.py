@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
+from itertools import groupby
 
 from index.errors import Fault, InvalidRequest
 
@@ -12,6 +13,8 @@ LONGEST_NAME = 100  # characters
 LONGEST_KEY = 10_000  # characters
 LONGEST_COLUMN = 200  # characters of a column's name
 LONGEST_UNIT = 20  # characters
+SHORT = 300  # characters, which are composed in no time whatever they are
+MOST_MARKS = 30  # on one letter, in any language (Unicode's UAX 15, stream-safe text)
 
 
 def check_name(name: object) -> None:
@@ -68,7 +71,15 @@ def composed(text: str) -> str:
 
     It is how keyboards write them; a file from a Mac may have them apart, which nobody sees.
     """
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    if text.isascii() or (len(text) > SHORT and _most_marks(text) > MOST_MARKS):
+        return text
+    return unicodedata.normalize("NFC", text)
+
+
+def _most_marks(text: str) -> int:
+    """Count the marks of the letter that has most: to compose them takes the square of that."""
+    runs = groupby(map(unicodedata.combining, text), bool)
+    return max((sum(1 for _ in run) for marked, run in runs if marked), default=0)
 
 
 def repeated_names(names: Iterable[str]) -> list[str]:

@@ -47,7 +47,8 @@ class Block:
     vectors: VectorBlock
     columns: tuple[Array, ...]
     alive: NDArray[np.bool_]
-    rows: dict[str, int]  # row of each key, composed: earlier versions held them as they came
+    rows: dict[str, int]  # row of each key
+    apart: dict[str, int]  # of each that an earlier version held with its marks apart, composed
     sketch: Sketch | None = None  # of the vectors; then rows stand by cells, else in order
 
     @classmethod
@@ -61,8 +62,10 @@ class Block:
         sketch: Sketch | None = None,
     ) -> Block:
         """Make a block of entries that are all there."""
-        rows = {composed(key): row for row, key in enumerate(keys)}
-        return cls(ids, keys, arrived, vectors, columns, np.ones(len(keys), bool), rows, sketch)
+        rows = {key: row for row, key in enumerate(keys)}
+        apart = {typed: row for key, row in rows.items() if (typed := composed(key)) != key}
+        alive = np.ones(len(keys), bool)
+        return cls(ids, keys, arrived, vectors, columns, alive, rows, apart, sketch)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -105,13 +108,13 @@ class Snapshot:
         return self._starts[-1]
 
     def find(self, key: str) -> Place | None:
-        """Find a key, with its letters and marks apart or together."""
-        key = composed(key)
+        """Find a key as it is held, or else with its letters and marks apart or together."""
+        typed = composed(key)
         for number in range(len(self.blocks) - 1, -1, -1):
             block = self.blocks[number]
-            row = block.rows.get(key)
-            if row is not None and block.alive[row]:
-                return Place(number, row)
+            for row in (block.rows.get(key), block.rows.get(typed), block.apart.get(typed)):
+                if row is not None and block.alive[row]:
+                    return Place(number, row)
         return None
 
     def place(self, row: int) -> Place:

@@ -133,7 +133,10 @@ def pack(column: Column, values: Iterable[Value], table: LabelTable) -> Array:
         gap = (math.nan,) * (column.width or 0)
         rows = [gap if value is None else value for value in values]
         return np.array(rows, dtype=float).reshape(len(rows), column.width or 0) + 0.0
-    codes = [-1 if value is None else table.code(str(value)) for value in values]
+    texts = (None if value is None else str(value) for value in values)
+    if column.type == "category":  # earlier versions stored labels with their marks apart
+        texts = (None if text is None else composed(text) for text in texts)
+    codes = [-1 if text is None else table.code(text) for text in texts]
     return np.array(codes, dtype=np.int32)
 
 

@@ -209,12 +209,12 @@ def _too_large() -> errors.TooLarge:
 
 def _nearest_route() -> str:
     routes = [rule.rule for rule in current_app.url_map.iter_rules() if "<" not in rule.rule]
+    near = get_close_matches(request.path[:100], routes, n=1)
     path = request.path.rstrip("/")
     adapter = current_app.create_url_adapter(request)
     with suppress(HTTPException):  # with a name in it, it is none of those
         if adapter is not None and path != request.path and adapter.match(path):
-            routes.append(path)
-    near = get_close_matches(request.path, routes, n=1)
+            near = [path[:100]]
     hint = f"; did you mean {near[0]}?" if near else "; /docs lists what there is"
     return f"there is nothing at {request.path[:100]}{hint}"
 

@@ -101,7 +101,7 @@ def received(query: LoadQuery, limit: int) -> Order:
     if kind == "application/json" and query.name is None:
         return _document(query)
     if kind != "multipart/form-data" and kind not in FORMATS and query.format is None:
-        raise UnsupportedContent(kind, READ)
+        raise UnsupportedContent(kind, [*READ, "or another with its format in the address"])
     if query.name is None:
         raise InvalidRequest(Fault("name", "required, and not given"))
     if kind == "multipart/form-data":

@@ -2348,16 +2348,18 @@ def test_measures_and_prices_of_a_litre_have_three_decimals(
 @pytest.mark.parametrize(
     ("content", "entries"),
     [
-        ("país,2020\nes,47\nfr,67\n", [("es", (47,)), ("fr", (67,))]),
-        ("país,1990,2000\nes,1,2\nfr,3,4\n", [("es", (1, 2)), ("fr", (3, 4))]),
-        ("país,2020,2010\nes,1,2\nfr,3,4\n", [("es", (1, 2)), ("fr", (3, 4))]),
-        ("Ana,1990\nEva,1985\n", [("Ana", (1990,)), ("Eva", (1985,))]),
-        ("Ana,1990,2015\nEva,7,2011\n", [("Ana", (1990, 2015)), ("Eva", (7, 2011))]),
-        ("Ana,1990,1970\nEva,7,8\nLía,6,5\n", [("Eva", (7, 8)), ("Lía", (6, 5))]),
+        ("país,1990,2000,2010\nes,1,2,3\n", [("es", (1, 2, 3))]),
+        ("país,2020,2010,2005\nes,1,2,3\n", [("es", (1, 2, 3))]),
+        ("país,2019,2020\nes,1,2\n", [("es", (1, 2))]),
+        ("laptop,1999\nmouse,25\n", [("laptop", (1999,)), ("mouse", (25,))]),
+        ("laptop,1999,2050\nmouse,25,30\n", [("laptop", (1999, 2050)), ("mouse", (25, 30))]),
+        ("Ana,1990,2015,2020\nE,7,8,2011\n", [("Ana", (1990, 2015, 2020)), ("E", (7, 8, 2011))]),
         ("Ana,1990,1970,1980\nEva,7,8,9\n", [("Ana", (1990, 1970, 1980)), ("Eva", (7, 8, 9))]),
     ],
 )
-def test_years_in_order_name_columns_over_what_are_no_years(content: str, entries: Any) -> None:
+def test_three_years_in_order_name_columns_over_what_are_no_years(
+    content: str, entries: Any
+) -> None:
     assert load(content) == entries
 
 
@@ -2391,4 +2393,63 @@ def test_codes_with_a_point_keep_their_zeros() -> None:
         assert [value for _, (value,) in load(content.replace("a,", "a\t") if "\t" in content
                 else content, columns={"cnae": "number"})] == [1.11, 1.1, 1.2]  # fmt: skip
     assert load("k;v\na;05,50 €\nb;12,00 €\n") == [("a", (5.5,)), ("b", (12,))]
-    assert load("k,v\na,0.5\nb,-0.25\n") == [("a", (0.5,)), ("b", (-0.25,))]
+    assert load("k,v\na,0.5\nb,-05.25\n") == [("a", (0.5,)), ("b", (-5.25,))]
+
+
+@pytest.mark.parametrize(
+    ("content", "notes"),
+    [
+        ("k,p\na,05.50\nb,02.75\nc,03.25\n", ["'p' is text: on line 2, '05.50' would be spoiled"
+         " as a number, as would '02.75' on line 3 and '03.25' on line 4; if numbers are wanted, "
+         "name that type in columns"]),
+        ('k,p\na,"01,10"\nb,2.20\nc,3.30\nd,4.40\n', ["'p' is text: on line 2, '01,10' is not a "
+         "number like the others"]),
+        ("k\tp\na\t1,250 kg\nb\t2,300 kg\n", ["'p' is text: whether thousands or decimals stand "
+         "behind its commas cannot be told; say which with the option decimal"]),
+        ("k,zip\na,08001\nb,08002\nc,28001\n", []),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_none_for_how_they_are_written_are_told(
+    content: str, notes: list[str]
+) -> None:
+    with read_table(content.encode(), LoadOptions()) as table:
+        assert list(table.notes) == notes
+
+
+def test_what_a_note_advises_works() -> None:
+    padded = "k,p\na,05.50\nb,02.75\n"
+    assert load(padded, columns={"p": "number"}) == [("a", (5.5,)), ("b", (2.75,))]
+    unclear = "k\tp\na\t1,250 kg\nb\t2,300 kg\n"
+    assert load(unclear, decimal="comma") == [("a", (1.25,)), ("b", (2.3,))]
+    assert load(unclear, decimal="point") == [("a", (1250,)), ("b", (2300,))]
+    with read_table(b'{"a": "007", "b": 2, "c": 3}', LoadOptions()) as table:
+        assert "without quotes" not in "".join(table.notes)
+
+
+def test_a_long_document_of_one_line_in_another_encoding_is_read() -> None:
+    rows = [{"k": f"ñ{number}", "v": "x" * 1_000_000 + str(number)} for number in range(18)]
+    content = json.dumps(rows, ensure_ascii=False).encode("cp1252")
+    assert len(content) > LONGEST_LINE and b"\n" not in content
+
+    assert [key for key, _ in load(content, filename="x.json")] == [row["k"] for row in rows]
+
+
+def test_a_key_or_label_of_ten_thousand_marks_is_read_as_fast_as_any() -> None:
+    marks = "\u0301\u0323" * 20_000  # put in order, they took the square of their number
+    with pytest.raises(InvalidKey, match="at most 10000 are allowed"):
+        check_key(f"a{marks}", 10_000)
+    label = f"a{marks * 20}"
+    assert cast_value(label, Column("c", "category")) == label
+    assert cast_value("a" + "\u0301" * 30 + "b" * 300, Column("c", "category"))[0] == "á"
+
+
+def test_an_append_finds_its_keys_whatever_its_values_are_called() -> None:
+    d = SoftDict(encoder="random")
+    d["1001"] = {"color": "rojo", "price": 1}
+
+    d.load(b"sku,color,price\n1001,azul,3\n")
+    assert dict(d) == {"1001": {"color": "azul", "price": 3}}
+    other = SoftDict(encoder="random")
+    other.load(b"sku,n\na1,1\n")
+    other.load(b"name,SKU,n\nx,a1,2\n", LoadOptions(columns={"name": "skip"}))
+    assert dict(other) == {"a1": 2}

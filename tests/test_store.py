@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import json
 import os
 import pickle
 import random
@@ -991,3 +992,36 @@ def test_keys_that_an_earlier_version_held_with_accents_apart_are_found_and_chan
         assert dict(d) == {"té": 1, apart: 4}
         del d["café"]
         assert list(d) == ["té"]
+
+
+def test_keys_of_both_spellings_that_an_earlier_version_held_are_two(tmp_path):
+    apart = unicodedata.normalize("NFD", "café")
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("d", encoder="random").update({"café": 1, "xxxxx": 2})
+    with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection:
+        connection.execute("UPDATE entries SET key = ? WHERE key = 'xxxxx'", (apart,))
+        connection.commit()
+
+    with Catalog.open(tmp_path) as catalog:
+        d = catalog["d"]
+        assert (d["café"], d[apart], len(d)) == (1, 2, 2)
+        del d["café"]
+        assert dict(d) == {apart: 2} and d["café"] == 2
+        assert d.popitem() == (apart, 2) and len(d) == 0
+
+
+def test_labels_that_an_earlier_version_held_with_accents_apart_are_those_that_are_typed(tmp_path):
+    apart = unicodedata.normalize("NFD", "año")
+    with Catalog.open(tmp_path) as catalog:
+        columns = [Column("l", "category")]
+        catalog.create("d", encoder="random", columns=columns).update({"a": "xx", "b": "año"})
+    with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection:
+        connection.execute("UPDATE entries SET value = ? WHERE key = 'a'", (json.dumps([apart]),))
+        connection.commit()
+
+    with Catalog.open(tmp_path) as catalog:
+        d = catalog["d"]
+        d["c"] = apart
+        assert dict(d) == {"a": "año", "b": "año", "c": "año"}
+        for label in ("año", apart):
+            assert len(d.search("x", k=9, where={"l": label}).matches) == 3

@@ -541,13 +541,18 @@ def test_quotes_as_phones_and_books_write_them(given: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["sale price < 5", "1st = 2 and sale price < 5", "5 < 1st"])
-def test_a_column_that_wants_brackets_is_shown_in_them(given: str) -> None:
+def test_a_column_at_the_fault_that_wants_brackets_is_shown_in_them(given: str) -> None:
     columns = [Column("price", "number"), Column("sale price", "number"), Column("1st", "number")]
-    wanted = "[sale price]" if "sale" in given else "[1st]"
+    wanted = "[1st]" if "1st" in given else "[sale price]"
 
     with pytest.raises(InvalidRequest) as refused:
         parse_where(given, columns)
     assert refused.value.faults[0].message.endswith(f"; the column is written {wanted}")
-    with pytest.raises(InvalidRequest) as refused:
-        parse_where("[sale price] < and", columns)
-    assert "written" not in refused.value.faults[0].message
+    for other in (
+        "[sale price] < and",
+        'price = 5 or "sale price',
+        "price < 5 5 and sale price < 3",
+    ):
+        with pytest.raises(InvalidRequest) as refused:
+            parse_where(other, columns)
+        assert "written" not in refused.value.faults[0].message

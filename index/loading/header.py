@@ -25,6 +25,7 @@ KEY_NAMES = (
 )
 ID_NAMES = ("id", "codigo", "code")  # keys only where no other column has text
 
+MANY_YEARS = 3  # in order are hardly prices
 _YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
 
 
@@ -33,7 +34,7 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
 
     One that names a known key column does. Else it does unless it holds a number, a vector, an
     empty or a repeated cell, has one cell only (a list of words) or is the only row. Years are
-    names, though, where they follow one another or stand in order over what are no years, and so
+    names, though, where they follow one another or three stand in order over what are none, and so
     are measures (100 m) over what is none in their unit; and the first cell may be empty, as over
     the index of a data frame. Columns in which no row has anything are not looked at.
     """
@@ -93,13 +94,15 @@ def _surely_names(first: Sequence[str], second: Sequence[str]) -> bool:
 
 
 def _name_years(above: Sequence[str], below: Sequence[str]) -> bool:
-    """Say whether cells are years, one after the other, or in order over what are none."""
+    """Say whether cells are years, one after the other, or three in order over what are none."""
     years = [unit_apart(cell)[0] for cell in above]  # 2019 USD is one, too
-    if not years or not all(map(_YEAR.fullmatch, years)):
+    if len(years) < 2 or not all(map(_YEAR.fullmatch, years)):
         return False
     steps = [int(b) - int(a) for a, b in pairwise(years)]
-    if steps and set(steps) in ({1}, {-1}):
+    if set(steps) in ({1}, {-1}):
         return True
+    if len(years) < MANY_YEARS:
+        return False
     in_order = all(step > 0 for step in steps) or all(step < 0 for step in steps)
     return in_order and not any(_YEAR.fullmatch(unit_apart(cell)[0]) for cell in below)
 

@@ -141,9 +141,12 @@ class Profile:
     def spoiled(self, style: Style) -> tuple[Sequence[Cell], int]:
         """The first cells that a number would spoil (007), if half of the column is numbers.
 
-        With them, how many cells more there are like those.
+        With them, how many cells more there are like those. 01.10 counts as a number, too: it may
+        have been meant as one.
         """
-        return self._in_the_way(style, [kind for kind in self.kinds if kind.name in CODES])
+        codes = [kind for kind in self.kinds if kind.name in ("code", f"code_{style}")]
+        decimals = sum(self.kinds[kind] for kind in codes if kind.name != "code")
+        return self._in_the_way(codes, self.numbers(style) + decimals)
 
     def strange(self, style: Style) -> tuple[Sequence[Cell], int]:
         """The first cells that are no numbers of a style, if half of the column is, and the rest.
@@ -151,11 +154,16 @@ class Profile:
         Neither gaps nor what a number would spoil are among them.
         """
         fitting = self._fitting(style)
-        others = [k for k in self.kinds if k.name not in (*_GAPS, *CODES) and k not in fitting]
-        return self._in_the_way(style, others)
+        none = (*_GAPS, "code", f"code_{style}")
+        others = [kind for kind in self.kinds if kind.name not in none and kind not in fitting]
+        return self._in_the_way(others, self.numbers(style))
 
-    def _in_the_way(self, style: Style, kinds: Collection[Kind]) -> tuple[Sequence[Cell], int]:
-        if 2 * self.numbers(style) < self.written:
+    def is_unclear(self, style: Style) -> bool:
+        """Say whether all would be numbers if one knew what their commas mean: 1,234."""
+        return self.count("comma_either") > 0 and self.numbers(style) == self.written
+
+    def _in_the_way(self, kinds: Collection[Kind], numbers: int) -> tuple[Sequence[Cell], int]:
+        if 2 * numbers < self.written:
             return (), 0
         cells = [cell for kind in kinds for cell in self._first[kind].values()]
         first = sorted(cells, key=attrgetter("place"))[:NAMED]

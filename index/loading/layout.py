@@ -16,7 +16,7 @@ from index.errors import Fault, InvalidRequest, UnreadableSource
 from index.loading.cast import caster, shown_value
 from index.loading.header import ID_NAMES, KEY_NAMES, fold
 from index.loading.infer import Cell, Inference
-from index.loading.numerals import Style, read_numeral
+from index.loading.numerals import CODES, Style, read_numeral
 from index.loading.options import LoadOptions
 from index.loading.rows import KEYED, Reader
 from index.naming import is_column_name, repeated_names
@@ -57,7 +57,10 @@ def lay_out(
     present = {source: type_ for source, type_ in types.items() if source not in unused}
     key_source = _choose_key(present, reader, options, evidence.known, expected_key)
     if options.key is None and key_source not in (reader.key, expected_key, KEYED):
-        _check_guess(key_source, evidence.shown_types(), options, expected_key)
+        likely = evidence.shown_types()
+        if key_source == next(iter(inference.profiles)):  # as keys do, it stands before the values
+            likely = {name: type_ for name, type_ in likely.items() if name not in evidence.known}
+        _check_guess(key_source, likely, options, expected_key)
     sources = [source for source in present if source != key_source]
     key_column, names = _name(key_source, sources, reader, expected)
     _check_options(options, key_column, names, [*unused, *reader.left_out], evidence.known)
@@ -149,6 +152,9 @@ class _Evidence:
             wanted = any(_is_exact(cell.value) for cell in cells)
             advice = "; if numbers are wanted, name that type in columns" if wanted else ""
             yield f"{beginning}{told}{advice}"
+        if profile.is_unclear(style):
+            unclear = "whether thousands or decimals stand behind its commas cannot be told"
+            yield f"{beginning}{unclear}; say which with the option decimal"
         cells, more = profile.strange(style)
         if cells:
             nor = "nor are" if len(cells) - 1 + more > 1 else "nor is"
@@ -158,7 +164,8 @@ class _Evidence:
     def _advice(self, cells: Sequence[Cell]) -> str:
         """Say what to do about cells that are no numbers, where it is plain."""
         texts = [cell.value for cell in cells if isinstance(cell.value, str)]
-        plain = (numeral and not numeral.unit for numeral in map(read_numeral, texts))
+        numerals = filter(None, map(read_numeral, texts))
+        plain = (not numeral.unit and numeral.kind not in CODES for numeral in numerals)
         if not self._reader.textual and any(plain):
             return "; write numbers without quotes"
         gaps = [shown(text) for text in texts if not any(map(str.isdigit, text))]
@@ -218,8 +225,13 @@ def _choose_key(
         kinds = "a value, an attribute or left out"
         message = f"every column is {kinds}, and none holds keys: {_listed(types)}"
         raise InvalidRequest(Fault("key", f"{message}{_lacking(expected_key)}"))
-    own = (name for name in (reader.key, expected_key) if name in free)
-    return next(own, None) or _likeliest_key(free)
+    own = (reader.key, expected_key, *_alike(expected_key, free))
+    return next((name for name in own if name in free), None) or _likeliest_key(free)
+
+
+def _alike(name: str | None, names: Iterable[str]) -> Iterator[str]:
+    """Give the names that differ from one in case and accents alone."""
+    return (each for each in names if name is not None and fold(each) == fold(name))
 
 
 def _lacking(expected_key: str | None) -> str:

@@ -89,7 +89,7 @@ def _read(spelled: str, unit: str) -> Numeral | None:
     kind = found.lastgroup or ""
     if kind == "int" and _is_spoiled(digits):
         kind = "code"
-    if unit:  # 05.50 € is no code
+    if unit or digits[0] in "+-":  # 05.50 € is no code, nor is -05.50
         kind = kind.removeprefix("code_")
     if "e" in digits.lower() and not math.isfinite(float(digits.replace(",", "."))):
         return None

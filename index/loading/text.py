@@ -14,7 +14,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO, AnyStr, BinaryIO, TextIO
+from typing import BinaryIO, TextIO
 
 from index.errors import UnreadableSource
 from index.loading.options import LoadOptions
@@ -77,9 +77,9 @@ def _undecodable(error: UnicodeError, encoding: str) -> str:
     return f"{error}; give its encoding"
 
 
-def bounded_lines(stream: IO[AnyStr], name: str) -> Iterator[AnyStr]:
+def bounded_lines(text: TextIO, name: str) -> Iterator[str]:
     number = 0
-    while line := stream.readline(LONGEST_LINE):
+    while line := text.readline(LONGEST_LINE):
         number += 1
         if len(line) == LONGEST_LINE:
             raise UnreadableSource(
@@ -140,7 +140,8 @@ def _foreign_lines(source: Source) -> bytes:
     sample = bytearray()
     first: dict[bool, int] = {}  # the number of the first line that is UTF-8, and that is not
     with source.open() as stream:
-        for number, line in enumerate(bounded_lines(stream, source.name), 1):
+        pieces = iter(lambda: stream.readline(LONGEST_LINE), b"")  # JSON may have one line
+        for number, line in enumerate(pieces, 1):
             if line.isascii():
                 continue
             first.setdefault(_is_utf8([line]), number)

@@ -53,6 +53,7 @@ STRING : /"(?:[^"]|"")*"/ | /'(?:[^']|'')*'/ | /“[^”]*”/ | /‘[^’]*’/
 NUMBER.1 : /[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?(?![\w.])/i
 %ignore /\s+/
 """
+QUOTES = tuple("[\"'“‘«")
 OPERATORS: dict[str, Operator] = {"==": "=", "≤": "<=", "≥": ">="}
 BEGIN = {
     "a condition": {"BRACKETED", "STRING"},
@@ -81,7 +82,7 @@ def read_text(given: str, builder: Builder) -> Where:
         tree = _parser().parse(given)
     except UnexpectedInput as error:
         place = _place(error, given)
-        said = _words(error, given, place) + _bracketed(builder.names, given)
+        said = _words(error, given, place) + _bracketed(builder.names, given, place)
         raise InvalidRequest(Spot(character=1 + place).fault(said)) from None
     try:
         return cast(Where, _Reader(builder).transform(tree))
@@ -191,11 +192,13 @@ def _words(error: UnexpectedInput, given: str, place: int) -> str:
     return f"{shown(str(token))} is not expected here{expected}"
 
 
-def _bracketed(names: Collection[str], given: str) -> str:
-    """Say how to write the first column that stands there as no simple word may."""
+def _bracketed(names: Collection[str], given: str, place: int) -> str:
+    """Say how to write the column that stands at the fault as no simple word may."""
     simple = re.compile(WORD)
-    for name in names:
-        if name in given and f"[{name}]" not in given and not simple.fullmatch(name):
+    for name in filter(None, names):
+        start = given.find(name, max(0, place - len(name)))
+        at_fault = 0 <= start <= place <= start + len(name)
+        if at_fault and given[start - 1 : start] not in QUOTES and not simple.fullmatch(name):
             return f"; the column is written [{name.replace(']', ']]')}]"
     return ""
 
