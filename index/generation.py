@@ -16,6 +16,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -128,8 +129,9 @@ def load(home: Path, record: Record) -> tuple[int, Snapshot] | None:
 def tidy(home: Path, datasets: Collection[int]) -> None:
     """Remove what belongs to no dataset any more, and what a killed process left behind."""
     root = home / "generations"
+    own = re.compile(rf"[0-9]+({re.escape(PART)}|{re.escape(OLD)})?")  # it may hold other folders
     for folder in root.iterdir() if root.is_dir() else ():
-        if folder.name not in {str(dataset) for dataset in datasets}:
+        if own.fullmatch(folder.name) and folder.name not in map(str, datasets):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Self
@@ -171,6 +171,7 @@ class Store:
             undo.callback(self._release)
             self._connection = self._connect()
             undo.callback(self._connection.close)
+            self._file = _identity(home)
             # Where what is committed can be read without waiting for a write that goes on.
             self.reader = self if home is None or read_only else Store(home, read_only=True)
             undo.pop_all()
@@ -359,10 +360,11 @@ class Store:
             if self._connection.in_transaction:
                 yield self
                 return
-            if self.home and not self.exists(self.home):  # SQLite would write on, into nothing
+            if self.home and self._file != _identity(self.home):  # SQLite would write into nothing
+                other = "another file now" if self.exists(self.home) else "not there any more"
                 raise StoreCorrupt(
-                    f"{self.home / FILE} is not there any more: nothing written now would stay; "
-                    "put it back, or start anew"
+                    f"{self.home / FILE} is {other}: nothing written now would stay; "
+                    "put back the one that was opened, or start anew"
                 )
             self._writer = threading.get_ident()  # until all is shown: a signal may come anywhere
             try:
@@ -590,7 +592,18 @@ def _damaged(home: Path, fault: Exception) -> StoreCorrupt | None:
         sqlite3.SQLITE_NOTADB,
     ):
         return None
-    return StoreCorrupt(f"{home / FILE} is damaged: {fault}; put a copy in its place")
+    return StoreCorrupt(
+        f"{home / FILE} is damaged: {fault}; delete {FILE}-wal and {FILE}-shm, and put a copy in "
+        "its place"
+    )
+
+
+def _identity(home: Path | None) -> tuple[int, int] | None:
+    """Tell a folder's database from any other file that takes its name; None if there is none."""
+    with suppress(OSError):
+        found = None if home is None else (home / FILE).stat()
+        return None if found is None else (found.st_dev, found.st_ino)
+    return None
 
 
 def _full(home: Path, fault: Exception) -> DiskFull | None:

@@ -847,3 +847,14 @@ TestSketchedMachine.settings = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
+
+
+def test_a_start_removes_no_folder_that_is_not_its_own(tmp_path):
+    SoftDict.open(tmp_path, encoder="random").close()
+    for name in ("7", "7.part", "8.old", "photos", "7.bak", "x.old"):
+        (tmp_path / "generations" / name).mkdir(parents=True)
+
+    Catalog.open(tmp_path).close()
+
+    left = {folder.name for folder in (tmp_path / "generations").iterdir()}
+    assert left == {"photos", "7.bak", "x.old"}

@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -676,6 +677,17 @@ def test_a_write_to_a_database_that_was_removed_is_not_acknowledged(tmp_path):
         catalog["d"]["b"] = 2
     with Catalog.open(tmp_path) as catalog:
         assert dict(catalog["d"]) == {"a": 1, "b": 2}
+
+
+def test_a_write_to_a_database_that_was_replaced_is_not_acknowledged(tmp_path):
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("d", encoder="random")["a"] = 1
+        shutil.copy(tmp_path / "softdict.db", tmp_path / "copy")
+        (tmp_path / "copy").replace(tmp_path / "softdict.db")
+
+        with pytest.raises(StoreCorrupt, match=r"softdict\.db is another file now"):
+            catalog["d"]["b"] = 2
+        assert dict(catalog["d"]) == {"a": 1}
 
 
 def test_what_a_database_that_was_removed_held_can_be_read_for_the_first_time(tmp_path):

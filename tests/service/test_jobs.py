@@ -168,12 +168,16 @@ def test_a_full_queue_refuses(jobs: Jobs) -> None:
     assert (finished(anew).state, anew.report) == ("done", None)
 
 
-def test_a_refusal_fails_the_job_and_stays_with_it(jobs: Jobs) -> None:
+def test_a_refusal_fails_the_job_and_stays_with_it(
+    jobs: Jobs, caplog: pytest.LogCaptureFixture
+) -> None:
     def refuse(tell: Tell) -> LoadReport:
         raise UnreadableSource("no table")
 
     job = finished(jobs.submit("d", refuse, lambda: None))
     assert (job.state, str(job.fault)) == ("failed", "no table")
+    assert f"job {job.id} (load of d) failed: UnreadableSource" in caplog.text
+    assert "no table" not in caplog.text  # what a fault says may be of the table
 
 
 def test_a_bug_fails_the_job_and_is_not_told(jobs: Jobs) -> None:
