@@ -89,6 +89,7 @@ def save(home: Path, record: Record, made: Snapshot) -> None:
     note = {
         **_identity(record),
         "version": record.version,
+        "modified": record.modified,
         "files": {name: _checksum(part / name) for name in (VECTORS, CODES, ARRAYS, TEXTS)},
     }
     (part / NOTE).write_text(json.dumps(note), encoding="utf-8")
@@ -116,6 +117,8 @@ def load(home: Path, record: Record) -> tuple[int, Snapshot] | None:
         if any(note.get(name) != value for name, value in _identity(record).items()):
             return None
         known = record.forgotten <= note["version"] <= record.version
+        # Two copies of a database may have seen as many changes, and other ones.
+        known &= note["version"] != record.version or note["modified"] == record.modified
         if not known or set(files) != {VECTORS, CODES, ARRAYS, TEXTS}:
             return None
         if any(_checksum(folder / name) != checksum for name, checksum in files.items()):

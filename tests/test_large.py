@@ -858,3 +858,20 @@ def test_a_start_removes_no_folder_that_is_not_its_own(tmp_path):
 
     left = {folder.name for folder in (tmp_path / "generations").iterdir()}
     assert left == {"photos", "7.bak", "x.old"}
+
+
+def test_a_generation_of_another_database_with_as_many_writes_is_not_served(tmp_path):
+    homes = tmp_path / "one", tmp_path / "other"
+    with SoftDict.open(homes[0], encoder=ENCODER) as d:
+        d.update(SEEDS)
+        d.settle()
+    shutil.copytree(*homes)
+    for number, home in enumerate(homes):
+        with SoftDict.open(home) as d:
+            d.update({f"{number} and {key}": number for key in SEEDS})
+            d.settle()
+
+    shutil.copy(homes[1] / "softdict.db", homes[0])
+
+    with SoftDict.open(homes[0]) as d:
+        agrees(d, SEEDS | {f"1 and {key}": 1 for key in SEEDS})
