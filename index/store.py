@@ -600,9 +600,10 @@ def _damaged(home: Path, fault: Exception) -> StoreCorrupt | None:
 
 def _identity(home: Path | None) -> tuple[int, int] | None:
     """Tell a folder's database from any other file that takes its name; None if there is none."""
-    with suppress(OSError):
-        found = None if home is None else (home / FILE).stat()
-        return None if found is None else (found.st_dev, found.st_ino)
+    if home is not None:
+        with suppress(OSError):
+            found = (home / FILE).stat()
+            return found.st_dev, found.st_ino
     return None
 
 

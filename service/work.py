@@ -140,7 +140,8 @@ class Jobs:
         except JobCancelled as fault:
             self._finish(job, "cancelled", fault)
         except SoftDictError as fault:
-            log.warning("job %s (%s of %s) failed: %s", job.id, job.kind, job.dataset, _kind(fault))
+            kind = type(fault).__name__  # what it says may hold what somebody loads
+            log.warning("job %s (%s of %s) failed: %s", job.id, job.kind, job.dataset, kind)
             self._finish(job, "failed", fault)
         except Exception:
             log.exception("job %s failed", job.id)
@@ -163,11 +164,6 @@ class Jobs:
         finished = [old.id for old in self._jobs.values() if old.finished is not None]
         for old in finished[: -self._kept]:
             del self._jobs[old]
-
-
-def _kind(fault: SoftDictError) -> str:
-    """Name a fault for the log; what it says may hold what somebody loads."""
-    return type(fault).__name__
 
 
 def _nothing(*_: object) -> None:

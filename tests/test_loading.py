@@ -2453,3 +2453,12 @@ def test_an_append_finds_its_keys_whatever_its_values_are_called() -> None:
     other.load(b"sku,n\na1,1\n")
     other.load(b"name,SKU,n\nx,a1,2\n", LoadOptions(columns={"name": "skip"}))
     assert dict(other) == {"a1": 2}
+
+
+def test_the_datasets_column_of_keys_is_known_in_capitals_too(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        first = LoadOptions(format="csv", key="sku")
+        catalog.load("d", b"sku,color,n\n1001,rojo,1\n", first, encoder="random")
+        catalog["d"].load(b"color,SKU,n\nazul,1001,2\n")
+
+        assert dict(catalog["d"]) == {"1001": {"color": "azul", "n": 2}}

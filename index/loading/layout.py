@@ -55,12 +55,7 @@ def lay_out(
     types = {source: evidence.type(source, source) for source in inference.profiles}
     unused = [source for source in types if types[source] == "skip" or evidence.is_blank(source)]
     present = {source: type_ for source, type_ in types.items() if source not in unused}
-    key_source = _choose_key(present, reader, options, evidence.known, expected_key)
-    if options.key is None and key_source not in (reader.key, expected_key, KEYED):
-        likely = evidence.shown_types()
-        if key_source == next(iter(inference.profiles)):  # as keys do, it stands before the values
-            likely = {name: type_ for name, type_ in likely.items() if name not in evidence.known}
-        _check_guess(key_source, likely, options, expected_key)
+    key_source = _choose_key(present, reader, options, evidence, expected_key)
     sources = [source for source in present if source != key_source]
     key_column, names = _name(key_source, sources, reader, expected)
     _check_options(options, key_column, names, [*unused, *reader.left_out], evidence.known)
@@ -98,11 +93,16 @@ class _Evidence:
     def _shown_type(self, source: str) -> str:
         return self._reader.types.get(source, self._inferred[source][0].type)
 
-    def shown_types(self) -> dict[str, str]:
-        """Tell what the columns are by the file alone, whatever is said of them."""
+    def rivals(self, chosen: str) -> dict[str, str]:
+        """Tell what the columns are by the file alone among which this one would hold the keys.
+
+        The dataset's own are among them but where it stands before the values, as keys do.
+        """
         sources = [source for source in self._profiles if not self.is_blank(source)]
-        shown_types = {source: self._shown_type(source) for source in sources}
-        return shown_types | dict.fromkeys(self._reader.left_out, "skip")  # nobody looked at those
+        if chosen == next(iter(self._profiles)):
+            sources = [source for source in sources if source not in self.known]
+        types = {source: self._shown_type(source) for source in sources}
+        return types | dict.fromkeys(self._reader.left_out, "skip")  # nobody looked at those
 
     def is_blank(self, source: str) -> bool:
         """Say whether a column has neither a name of its own nor a cell, as after a last comma."""
@@ -205,7 +205,7 @@ def _choose_key(
     types: Mapping[str, str],
     reader: Reader,
     options: LoadOptions,
-    known: Mapping[str, Column],
+    evidence: _Evidence,
     expected_key: str | None,
 ) -> str:
     """Choose the key column: the one given, the file's or the dataset's own, or the likeliest.
@@ -220,13 +220,18 @@ def _choose_key(
         if options.key not in types:
             raise InvalidRequest(_no_column("key", options.key, types))
         return options.key
-    free = {n: t for n, t in types.items() if n not in known and n not in options.attributes}
+    taken = {*evidence.known, *options.attributes}
+    free = {name: type_ for name, type_ in types.items() if name not in taken}
     if not free:
         kinds = "a value, an attribute or left out"
         message = f"every column is {kinds}, and none holds keys: {_listed(types)}"
         raise InvalidRequest(Fault("key", f"{message}{_lacking(expected_key)}"))
     own = (reader.key, expected_key, *_alike(expected_key, free))
-    return next((name for name in own if name in free), None) or _likeliest_key(free)
+    if (found := next((name for name in own if name in free), None)) is not None:
+        return found
+    guessed = _likeliest_key(free)
+    _check_guess(guessed, evidence.rivals(guessed), options, expected_key)
+    return guessed
 
 
 def _alike(name: str | None, names: Iterable[str]) -> Iterator[str]:

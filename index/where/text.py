@@ -53,7 +53,7 @@ STRING : /"(?:[^"]|"")*"/ | /'(?:[^']|'')*'/ | /“[^”]*”/ | /‘[^’]*’/
 NUMBER.1 : /[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?(?![\w.])/i
 %ignore /\s+/
 """
-QUOTES = tuple("[\"'“‘«")
+OPENING = tuple("[\"'“‘«")  # of a bracket or a quote
 OPERATORS: dict[str, Operator] = {"==": "=", "≤": "<=", "≥": ">="}
 BEGIN = {
     "a condition": {"BRACKETED", "STRING"},
@@ -178,7 +178,7 @@ def _place(error: UnexpectedInput, given: str) -> int:
 
 def _words(error: UnexpectedInput, given: str, place: int) -> str:
     if isinstance(error, UnexpectedCharacters):
-        if error.char in "\"'[“‘«":
+        if error.char in OPENING:
             closing = "bracket" if error.char == "[" else "quote"
             return f"the {closing} that opens here is never closed"
         if error.char in "%‰€$£" and given[:place].rstrip()[-1:].isdigit():
@@ -198,7 +198,7 @@ def _bracketed(names: Collection[str], given: str, place: int) -> str:
     for name in filter(None, names):
         start = given.find(name, max(0, place - len(name)))
         at_fault = 0 <= start <= place <= start + len(name)
-        if at_fault and given[start - 1 : start] not in QUOTES and not simple.fullmatch(name):
+        if at_fault and given[start - 1 : start] not in OPENING and not simple.fullmatch(name):
             return f"; the column is written [{name.replace(']', ']]')}]"
     return ""
 
