@@ -120,14 +120,33 @@ class BadRow:
 
 
 class BadRows(UnreadableSource):
-    """Rows that cannot be loaded; the first of them, and how many there are."""
+    """Rows that cannot be loaded; the first of them, and how many there are.
 
-    def __init__(self, rows: Sequence[BadRow], total: int, *, repeated: bool = False) -> None:
+    ``repeated`` says that a key stood twice; ``keys`` is the column that was taken for theirs, and
+    ``numbers`` are those that were taken for numbers and hold something else: by their cells alone.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[BadRow],
+        total: int,
+        *,
+        repeated: bool = False,
+        keys: str | None = None,
+        numbers: Sequence[str] = (),
+    ) -> None:
         self.rows, self.total = tuple(rows), total
         shown = "; ".join(f"line {row.line}: {row.reason}" for row in self.rows[:5])
         more = f" (and {total - 5} more)" if total > 5 else ""
         counts = ", or with duplicates=first, last or mean to say which one counts"
         advice = f"Correct them, or load with on_error=skip{counts if repeated else ''}"
+        if repeated and keys is not None:
+            advice += f"; if {keys!r} does not hold the keys, name the column that does with key"
+        if numbers:
+            they = (
+                "holds no numbers, name its type" if len(numbers) == 1 else "hold none, name theirs"
+            )
+            advice += f"; if {' and '.join(map(repr, numbers))} {they} in columns"
         super().__init__(f"{shown}{more}. {advice}")
 
 

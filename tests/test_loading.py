@@ -523,6 +523,14 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ("Madrid,2021,2023\nSoria,2022,2023\n", "no"),
         ("Madrid,3,4\nSoria,5,6\n", "no"),
         ("2020,2021,2022\n3,4,5\n", "no"),
+        ("Modell;36;38;40\nAdria;12;5;9\nBella;3;4;1\n", "yes"),  # sizes, in even steps
+        ("Modell;36;38;40\nAdria;1;2;3\n", "no"),  # over what has even steps, too
+        ("Modell;36;38;41\nAdria;12;5;9\n", "no"),
+        ("Modell;36;38\nAdria;12;5\n", "no"),
+        ("Modell;5;5;5\nAdria;12;5;9\n", "no"),
+        ("Konto;Betrag;\nErloese;1.234,56;ok\nBank;2.000,00;\n", "yes"),  # a remark
+        ("Cognome,,Stipendio\nRossi,a,1200\nVerdi,b,1300\n", "yes"),
+        ("Cognome,,\nRossi,a,1200\nVerdi,b,1300\n", "no"),
         ('animal,sound\n"perro"x,guau\ngato,miau\n', "yes"),  # the second row cannot be read
     ],
 )
@@ -555,6 +563,8 @@ def test_a_column_without_a_name_can_hold_the_keys() -> None:
         ("Ayuda\nPregunta;Respuesta\n¿Qué?;Nada\n¿Cómo?;Así\n", 2),
         (";Enero;;Febrero\nCiudad;Uds.;Total;Uds. 2\nSoria;1;12,50;2\n", 2),  # merged headings
         ("Ventas;;;\n;;;\n;Enero;;Febrero\nProducto;Uds.;Total;Uds. 2\nPan;1;12,50;2\n", 4),
+        ("Umsatz 2025;;;\nKonto;Betrag;;Menge\nBar;1.234,56;;5\nBank;2.000,00;;7\n", 2),
+        ("Umsatz 2025;;;\nKonto;Betrag;;Menge\nBar;1.234,56;ok;5\nBank;2.000,00;;7\n", 2),
     ],
 )
 def test_a_title_above_the_header_is_no_key(content: str, line: int) -> None:
@@ -575,6 +585,13 @@ def test_a_title_above_the_header_is_no_key(content: str, line: int) -> None:
 )
 def test_what_stands_above_no_header_is_no_title(content: str) -> None:
     assert len(load(content)) == len(content.splitlines())
+
+
+def test_a_column_without_a_name_is_called_by_its_place() -> None:
+    content = "Konto;Betrag;\nErloese;1.234,56;ok\nBank;2.000,00;\n"
+
+    assert columns(content) == {"Betrag": "number", "column 3": "text"}
+    assert load(content) == [("Erloese", (1234.56, "ok")), ("Bank", (2000, None))]
 
 
 def test_the_header_option_wins() -> None:
@@ -1185,9 +1202,9 @@ def test_a_key_with_its_accent_apart_stands_twice_where_it_stands_together_too()
 
 
 def test_columns_in_two_styles_are_mixed() -> None:
-    content = "k|a|b\nx|1,5|1.25\ny|2,5|7\n"
+    content = "k|a|b\nx|1,5|1.75\ny|2,5|7\n"
 
-    assert load(content) == [("x", (1.5, 1.25)), ("y", (2.5, 7))]
+    assert load(content) == [("x", (1.5, 1.75)), ("y", (2.5, 7))]
     assert detected(content)["decimal"] == "mixed"
     assert columns(content, decimal="comma") == {"a": "number", "b": "text"}
     assert "decimal" not in detected("k|a\nx|hola\n")
@@ -1197,6 +1214,10 @@ LIKE = "is not a number like the others"
 GAP = "; if it says that there is none, name it in the option missing"
 SPOILED = "would be spoiled as a number"
 WANTED = "; if numbers are wanted, name that type in columns"
+UNCLEAR = (
+    "whether its points or commas are of thousands or of decimals cannot be told; say which with "
+    "the option decimal"
+)
 PRICES = "".join(f"k{n};{n},50 €\n" for n in range(9))
 
 
@@ -1351,7 +1372,7 @@ def test_a_round_sum_says_how_the_others_are_written() -> None:
         ("piso;250.000 €\ncasa;180.000 €\n", [250_000, 180_000]),
         ("piso\t€250,000\ncasa\t€900\n", [250_000, 900]),
         ("piso;250.000 €\ncasa;180.5 €\n", [250, 180.5]),  # another shows what the points are
-        ("piso,1.459 €\ncasa,1.389 €\n", [1.459, 1.389]),  # as an export has them
+        ("piso,1.4590 €\ncasa,1.3890 €\n", [1.459, 1.389]),  # as an export has them
         ("piso;25.125 %\ncasa;18.125 %\n", [25.125, 18.125]),
     ],
 )
@@ -1379,16 +1400,20 @@ def test_numbers_of_three_decimals_come_back_from_every_export(fmt: str, unit: s
 @pytest.mark.parametrize(
     "content", ['{"b": "1.459 €"}', "key,v\nb,1.459 €\n", "key\tv\nb\t1.459 €\n"]
 )
-def test_one_row_of_three_decimals_is_added_as_it_is_written(content: str) -> None:
+def test_a_price_that_may_be_of_thousands_is_added_once_that_is_known(content: str) -> None:
     d = SoftDict({"a": 1.5}, columns=[Column("v", "number", unit="€")], encoder="random")
 
-    d.load(content.encode())
-
-    assert dict(d) == {"a": 1.5, "b": 1.459}
+    with pytest.raises(BadRows, match=r"'1\.459 €' may have thousands or decimals; say which"):
+        d.load(content.encode())
+    assert dict(d) == {"a": 1.5}
+    d.load(content.encode(), LoadOptions(decimal="point"))
+    assert d["b"] == 1.459
+    d.load(content.encode(), LoadOptions(decimal="comma"))
+    assert d["b"] == 1459
 
 
 def test_json_says_how_its_texts_with_a_unit_were_read() -> None:
-    assert detected('{"a": "1.459 €", "b": 7}')["decimal"] == "point"
+    assert detected('{"a": "1.459 kg", "b": 7}')["decimal"] == "point"
     assert detected('{"a": "1.459 €", "b": "7,50 €"}')["decimal"] == "comma"
     assert detected('{"a": "1.459 €"}', decimal="comma")["decimal"] == "comma"
     assert load('{"a": "1.459 €"}', decimal="comma") == [("a", (1459,))]
@@ -1434,9 +1459,11 @@ def test_another_unit_than_the_columns_is_no_number_of_it() -> None:
     [
         (["$12.50", "$1,230", 7], "number", "$", [12.5, 1230, 7]),
         (["12,50 €", "1.230 €", 7.5], "number", "€", [12.5, 1230, 7.5]),
-        (["1.459 €", "1.539 €"], "number", "€", [1.459, 1.539]),  # as an export has them
+        (["1.4590 €", "1.5390 €"], "number", "€", [1.459, 1.539]),  # as an export has them
+        (["1.459 €", "1.539 €"], "text", None, ["1.459 €", "1.539 €"]),  # thousands, or of a litre
+        (["1.459 €/l", "1.539 €/l"], "number", "€/l", [1.459, 1.539]),
         (["1.230 €", "1.250,00 €"], "number", "€", [1230, 1250]),
-        (["$1.459", 7.5], "number", "$", [1.459, 7.5]),
+        (["$1.459", "$7.5"], "number", "$", [1.459, 7.5]),
         (["1.459 kg"], "number", "kg", [1.459]),
         (["18,90 euros", "1 euro", "5 €"], "number", "€", [18.9, 1, 5]),
         (["$1,230", "$2,500"], "number", "$", [1230, 2500]),
@@ -2227,7 +2254,7 @@ def test_arrow_types_become_values() -> None:
         "no number": "number",
     }
     first, second = load(content)
-    clock = (moment.isoformat(), "2024-01-02", "00:00:00.000001")
+    clock = (moment.isoformat(), "2024-01-02", "00:00:00.000001001")
     assert first == ("a", (1, 1.5, 0.5, "true", *clock, "x", "y", (1, 2), (1.5, 2), None, None))
     assert second == ("b", (None,) * 13)
 
@@ -2289,6 +2316,38 @@ def test_row_labels_of_a_data_frame_are_no_values_but_where_they_are_keys() -> N
             {b"pandas": nonsense.encode()}
         )
         assert load(parquet(noted)) == [("plum", (7,))]
+
+
+@pytest.mark.parametrize("label", ["__index_level_0__", "sort"])
+def test_labels_of_a_data_frame_that_are_texts_are_its_keys(label: str) -> None:
+    cells = {"aisle": ["fresh", "fresh"], "price": [1.2, 0.95], label: ["manzana", "leche"]}
+    content = as_pandas_writes(cells, label)
+
+    assert load(content) == [("manzana", ("fresh", 1.2)), ("leche", ("fresh", 0.95))]
+    assert load(content, key="aisle", duplicates="first") == [("fresh", (1.2, "manzana"))]
+    with read_table(content, LoadOptions()) as table:
+        assert table.key_column == ("key" if label[0] == "_" else "sort")
+    with pytest.raises(BadRows, match="does not hold the keys, name the column that does"):
+        load(as_pandas_writes(cells | {label: ["x", "x"]}, label))
+
+
+def test_times_keep_their_nanoseconds() -> None:
+    times = pa.array([1_735_689_599_123_456_789, None, 1_735_689_599_000_000_000])
+    content = parquet(
+        pa.table(
+            {
+                "key": ["a", "b", "c"],
+                "t": times.cast(pa.timestamp("ns")),
+                "zoned": times.cast(pa.timestamp("ns", "UTC")),
+            }
+        )
+    )
+
+    assert load(content) == [
+        ("a", ("2024-12-31T23:59:59.123456789", "2024-12-31T23:59:59.123456789+00:00")),
+        ("b", (None, None)),
+        ("c", ("2024-12-31T23:59:59", "2024-12-31T23:59:59+00:00")),
+    ]
 
 
 def test_nan_in_parquet_is_a_bad_row() -> None:
@@ -2404,8 +2463,13 @@ def test_codes_with_a_point_keep_their_zeros() -> None:
          "name that type in columns"]),
         ('k,p\na,"01,10"\nb,2.20\nc,3.30\nd,4.40\n', ["'p' is text: on line 2, '01,10' is not a "
          "number like the others"]),
-        ("k\tp\na\t1,250 kg\nb\t2,300 kg\n", ["'p' is text: whether thousands or decimals stand "
-         "behind its commas cannot be told; say which with the option decimal"]),
+        ("k\tp\na\t1,250 kg\nb\t2,300 kg\n", [f"'p' is text: {UNCLEAR}"]),
+        ("k,p\na,€ 45.000\nb,€ 38.500\n", [f"'p' is text: {UNCLEAR}"]),
+        ("k;t;v\na;24.12;1.234\nb;9.30;2.500\n", [f"'v' is text: {UNCLEAR}"]),
+        ("k;v\na;12345678901234567,89\nb;1,5\n", [f"'v' is text: on line 2, "
+         f"'12345678901234567,89' {SPOILED}"]),
+        ("k,v\na,12E4\nb,1045\n", [f"'v' is text: on line 2, '12E4' {SPOILED}{WANTED}"]),
+        ("k,v\na,1\nb,2\nc,#DIV/0!\n", [f"'v' is text: on line 4, '#DIV/0!' {LIKE}{GAP}"]),
         ("k,zip\na,08001\nb,08002\nc,28001\n", []),
     ],
 )  # fmt: skip
@@ -2414,6 +2478,90 @@ def test_numbers_that_are_none_for_how_they_are_written_are_told(
 ) -> None:
     with read_table(content.encode(), LoadOptions()) as table:
         assert list(table.notes) == notes
+
+
+@pytest.mark.parametrize(
+    ("content", "values"),
+    [
+        # What may be dates or times has a point where nothing speaks for the comma.
+        ("k;t;v\na;24.12;12,50\nb;9.30;1.200,00\n", [("24.12", 12.5), ("9.30", 1200)]),
+        ("k;t;v\na;10.2025;0,5\nb;11.2025;7\n", [("10.2025", 0.5), ("11.2025", 7)]),
+        ("k;t\na;1.20\nb;12.10\n", [(1.2,), (12.1,)]),
+        ("k;t;v\na;1.20;1.5\nb;9.75;2.234\n", [(1.2, 1.5), (9.75, 2.234)]),
+        # Addresses are no billions, but beside other numbers they may be.
+        (
+            "k,ip,v\na,192.168.178.101,1.234\nb,192.168.178.102,3.500\n",
+            [("192.168.178.101", 1.234), ("192.168.178.102", 3.5)],
+        ),
+        ("k;v\na;192.168.178.101\nb;1.234\n", [(192_168_178_101,), (1234,)]),
+        ("k;v\na;300.168.178.101\nb;1.234.567.890\n", [(300_168_178_101,), (1_234_567_890,)]),
+        ("k,v\na,1e5\nb,12E+04\n", [(1e5,), (12e4,)]),
+        ("k;v\na;- 5,00 €\nb;-   1.234,56 €\n", [(-5,), (-1234.56,)]),
+        ("k;v\na;1\u2007234,5\nb;7,0\n", [(1234.5,), (7,)]),
+        ("k\tv\na\t6,5 l/100km\nb\t7,1 l/100km\n", [(6.5,), (7.1,)]),
+    ],
+)
+def test_what_looks_like_a_number_is_one_where_it_means_one(
+    content: str, values: list[tuple[object, ...]]
+) -> None:
+    assert [entry for _, entry in load(content)] == values
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("key,v\nb,01234\n", "'01234' would become 1234; if that is meant, name its type"),
+        ("key,v\nb,+4915112347\n", r"'\+4915112347' would become 4915112347"),
+        ('[{"key": "b", "v": "01067"}]', "'01067' would become 1067"),
+        ('[{"key": "b", "v": "1,299"}]', "'1,299' may have thousands or decimals"),
+        ("key\tv\nb\t25,900\n", "'25,900' may have thousands or decimals"),
+    ],
+)
+def test_an_append_spoils_nothing_and_guesses_nothing(content: str, says: str) -> None:
+    d = SoftDict({"a": 1.5}, encoder="random", columns=[Column("v", "number")])
+
+    with pytest.raises(BadRows, match=says):
+        d.load(content.encode())
+    assert dict(d) == {"a": 1.5}
+    d.load(content.encode(), LoadOptions(columns={"v": "number"}, decimal="point"))
+    assert isinstance(d["b"], int)
+
+
+def test_texts_of_json_are_read_as_the_numbers_that_are_wanted() -> None:
+    content = '{"a": "2,50", "b": "1.200,00", "c": "", "d": "n.d.", "e": 7.5}'
+    wanted = {"value": "number"}
+
+    assert load(content, columns=wanted) == [
+        ("a", (2.5,)), ("b", (1200,)), ("c", (None,)), ("d", (None,)), ("e", (7.5,)),
+    ]  # fmt: skip
+    assert detected(content, columns=wanted)["decimal"] == "comma"
+    assert columns(content) == {"value": "text"}
+
+
+def test_an_empty_text_among_the_numbers_of_json_is_a_gap() -> None:
+    content = (
+        '[{"k": "a", "p": 1.5, "t": "x"}, {"k": "b", "p": "", "t": ""}, {"k": "c", "p": "NA"}]'
+    )
+
+    assert load(content) == [("a", (1.5, "x")), ("b", (None, "")), ("c", (None, None))]
+
+
+def test_keys_that_a_gap_made_fractions_are_whole() -> None:
+    content = '[{"id": 1001.0, "n": 1}, {"id": 1002, "n": 2}, {"id": 7.5, "n": 3}]'
+
+    assert load(content, key="id") == [("1001", (1,)), ("1002", (2,)), ("7.5", (3,))]
+
+
+def test_what_is_wrong_with_a_guess_is_advised() -> None:
+    houses = "k,house\n" + "".join(f"n{n},{n}\n" for n in range(1, 41)) + "z,12a\n"
+    with pytest.raises(BadRows, match=r"; if 'house' holds no numbers, name its type in columns$"):
+        load(houses)
+    assert load(houses, columns={"house": "text"})[-1] == ("z", ("12a",))
+    twice = "aisle,price\nx,1\nx,2\n"
+    with pytest.raises(BadRows, match="; if 'aisle' does not hold the keys, name the column that"):
+        load(twice)
+    with pytest.raises(BadRows, match=r"to say which one counts$"):
+        load(twice, key="aisle")
 
 
 def test_what_a_note_advises_works() -> None:

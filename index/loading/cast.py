@@ -69,14 +69,21 @@ def cast_value(value: object, column: Column) -> Value:
 
 
 def caster(
-    column: Column, style: Style, *, textual: bool, unit: str | None = None
+    column: Column,
+    style: Style | None,
+    *,
+    textual: bool,
+    unit: str | None = None,
+    spoil: bool = True,
 ) -> Callable[[object], Value]:
     """Give the function that types a column's cells; ``textual`` formats spell all as strings.
 
-    ``unit`` is what a file declares its plain numbers to be in.
+    ``style`` is None where 1,234 may be in either, and is refused. ``unit`` is what a file declares
+    its plain numbers to be in, and ``spoil`` says to read codes such as 007 as numbers.
     """
     if column.type == "number":
-        return partial(_number_of_cell, column, style, unit if unit != column.unit else None)
+        foreign = unit if unit != column.unit else None
+        return partial(_number_of_cell, column, style, foreign, spoil)
     if column.type == "vector":
         return partial(_vector_of_cell, column)
     return partial(_label_of_cell, column, textual)
@@ -87,7 +94,9 @@ def is_missing(spelled: str) -> bool:
     return spelled.casefold() in _MISSING_MARKS or is_dash(spelled)
 
 
-def _number_of_cell(column: Column, style: Style, foreign: str | None, cell: object) -> Value:
+def _number_of_cell(
+    column: Column, style: Style | None, foreign: str | None, spoil: bool, cell: object
+) -> Value:
     """Read a numeral in the column's style; without a unit it is in the column's."""
     if not isinstance(cell, str):
         if foreign and cell is not None:
@@ -97,11 +106,19 @@ def _number_of_cell(column: Column, style: Style, foreign: str | None, cell: obj
     numeral = read_numeral(spelled)
     if numeral is None and is_missing(spelled):
         return None
+    if style is None and numeral and not numeral.has_one_reading:
+        unclear = "may have thousands or decimals; say which with the option decimal"
+        raise WrongValue(column.name, f"{shown_value(spelled)} {unclear}")
+    style = style or "point"
     if numeral is None or not numeral.fits(style):
         raise WrongValue(column.name, f"{shown_value(spelled)} is not a number")
     if numeral.unit and numeral.unit != column.unit:
         raise in_another_unit(shown_value(spelled), numeral.unit, column)
-    return _within_limits(numeral.number(style), column)
+    number = _within_limits(numeral.number(style), column)
+    if numeral.is_code and not spoil:
+        wanted = "if that is meant, name its type, number, in columns"
+        raise WrongValue(column.name, f"{shown_value(spelled)} would become {number}; {wanted}")
+    return number
 
 
 def _vector_of_cell(column: Column, cell: object) -> Value:

@@ -26,6 +26,7 @@ KEY_NAMES = (
 ID_NAMES = ("id", "codigo", "code")  # keys only where no other column has text
 
 MANY_YEARS = 3  # in order are hardly prices
+_COUNTED = re.compile(r"[1-9]\d{0,2}|0", re.ASCII)
 _YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
 
 
@@ -33,10 +34,11 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
     """Say whether the first of some rows names columns, by what it and the second one hold.
 
     One that names a known key column does. Else it does unless it holds a number, a vector, an
-    empty or a repeated cell, has one cell only (a list of words) or is the only row. Years are
-    names, though, where they follow one another or three stand in order over what are none, and so
-    are measures (100 m) over what is none in their unit; and the first cell may be empty, as over
-    the index of a data frame. Columns in which no row has anything are not looked at.
+    empty or a repeated cell, has one cell only (a list of words) or is the only row. Numbers are
+    names, though, where three stand in even steps over what do not; so are years that follow one
+    another or stand in order over what are none, and measures (100 m) over what is none in their
+    unit. The first cell may be empty, as over the index of a data frame, and others where a name
+    stands over a number. Columns in which no row has anything are not looked at.
     """
     columns = [cells for cells in zip_longest(*rows, fillvalue="") if "".join(cells).strip()]
     names = [cells[0].strip() for cells in columns]
@@ -47,11 +49,13 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
     below = [cells[1].strip() for cells in columns]
     if any(map(_are_measured, names, below)):
         return False
-    if len(set(names)) < len(names):  # names even so, where one stands over a number
-        return all(map(_is_name, names)) and _holds_values(below)
+    named = [pair for pair in zip(names, below, strict=True) if pair[0]]
+    if names[0] and (len(set(names)) < len(names) or len(named) < len(names)):
+        return _surely_name(named)
     if not _is_name(names[0]) and (names[0] or not below[0]):
         return False
-    return all(map(_is_name, names[1:])) or _name_years(names[1:], below[1:])
+    above, below = names[1:], below[1:]
+    return all(map(_is_name, above)) or _name_years(above, below) or _count(above, below)
 
 
 def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
@@ -59,8 +63,10 @@ def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
     own = dialect.delimiter
     for delimiter in DELIMITERS if own == NO_DELIMITER else (own,):
         line, table = _below_titles(sample, replace(dialect, delimiter=delimiter))
-        if len(table) > 1 and _surely_names(table[0], table[1]):
-            return line
+        if len(table) > 1:
+            named = [pair for pair in zip(table[0], table[1], strict=True) if pair[0].strip()]
+            if _surely_name(named) or (_names_keys(table[0]) and _are_names(named)):
+                return line
     return None
 
 
@@ -85,12 +91,13 @@ def _below_titles(sample: Sequence[str], dialect: Dialect) -> tuple[int, list[li
     return line, table if titles and len({len(row) for row in table}) == 1 else []
 
 
-def _surely_names(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Say whether all cells are names, and one stands over a value or names a column of keys."""
-    width = max(place for place, cell in enumerate(first, 1) if cell.strip())
-    names = first[:width]
-    sure = _holds_values(second[:width]) or _names_keys(names)
-    return sure and all(_is_name(cell) and cell[0] != " " for cell in names)
+def _surely_name(named: Sequence[tuple[str, str]]) -> bool:
+    """Say whether some cells are names of what is below them, since one stands over a value."""
+    return _are_names(named) and _holds_values(below for _, below in named)
+
+
+def _are_names(named: Sequence[tuple[str, str]]) -> bool:
+    return len(named) > 1 and all(_is_name(name) and name[0] != " " for name, _ in named)
 
 
 def _name_years(above: Sequence[str], below: Sequence[str]) -> bool:
@@ -105,6 +112,16 @@ def _name_years(above: Sequence[str], below: Sequence[str]) -> bool:
         return False
     in_order = all(step > 0 for step in steps) or all(step < 0 for step in steps)
     return in_order and not any(_YEAR.fullmatch(unit_apart(cell)[0]) for cell in below)
+
+
+def _count(above: Sequence[str], below: Sequence[str]) -> bool:
+    """Say whether cells are three whole numbers or more in even steps, over what are not."""
+
+    def steps(cells: Sequence[str]) -> set[int]:
+        numbers = all(map(_COUNTED.fullmatch, cells))
+        return {int(b) - int(a) for a, b in pairwise(cells)} if numbers else set()
+
+    return len(above) > 2 and len(steps(above)) == 1 != len(steps(below)) and steps(above) != {0}
 
 
 def _names_keys(cells: Iterable[str]) -> bool:

@@ -17,7 +17,12 @@ fit only one is read so; next the file's other columns decide, those of numbers 
 numbers; then the separator: spreadsheets take ";" where a comma is in the numbers. With any other,
 1.234 has a fraction, and 1,234 is text. A unit tells more where commas separate nothing: 1.234 %
 and 1,234 % are fractions, for no share is in thousands, and 1,234 € is thousands but beside ";",
-for no price has three decimals. That of a litre has, 1,234 €/l, and so have measures, 1,234 kg.
+for no price has three decimals. So 1.234 € is text, unless something else tells: a price of
+thousands, or of a litre. With 1,234 €/l, that has three decimals, and so have measures, 1,234 kg.
+
+What may be dates or times, 24.12 and 9.30, are numbers with a point only where nothing speaks for
+the comma; and where the separator alone does, they make 1.234 of another column unclear: text. What
+may be addresses of computers, 192.168.178.101, are numbers only beside what can be nothing else.
 
 A style that is wanted (``decimal``) is that of every column.
 
@@ -32,11 +37,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from index.answers import Column, ColumnType
-from index.loading.kinds import Kind, kind_of
-from index.loading.numerals import CODES, EITHER, Style
+from index.loading.kinds import QUOTED, Kind, kind_of
+from index.loading.numerals import CODES, EITHER, FITTING, Style
 from index.loading.units import is_measure
 
 ENOUGH_SHARE, ENOUGH_CELLS = 0.95, 20
@@ -107,35 +112,65 @@ class Profile:
     @property
     def is_spelled(self) -> bool:
         """Whether it has numerals that say how their numbers are written, or might."""
-        return self.count("point", "comma", "dot_either", "comma_either") > 0
+        return self._spelled("point", "moment", "comma", "dot_either", "comma_either") > 0
+
+    def _spelled(self, *names: str) -> int:
+        """Count the cells of some kinds of numerals, between quotes too."""
+        return self.count(*names, *(QUOTED + name for name in names))
+
+    @property
+    def may_be_dates(self) -> bool:
+        """Whether all that it shows of a style is a point as in dates and times: 24.12, 9.30."""
+        return self._spelled("moment") > 0 and not self._spelled("point", "code_point")
 
     def evidence(self, delimiter: str | None) -> Style | None:
         """The style that most cells which fit only one of them are written in."""
-        point = self.count("point", "code_point")
-        comma = self.count("comma", "code_comma")
+        point = self._spelled("point", "moment", "code_point")
+        comma = self._spelled("comma", "code_comma")
         if point != comma:
             return "point" if point > comma else "comma"
-        either = {kind for kind in self.kinds if kind.name in ("dot_either", "comma_either")}
-        units = {kind.unit for kind in either if kind.unit}
-        if delimiter == "," or not units or len({kind.name for kind in either}) > 1:
+        units = {kind.unit for kind in self._either()} - {""}
+        if (
+            delimiter == ","
+            or not units
+            or self._spelled("dot_either") * self._spelled("comma_either")
+        ):
             return None
-        dots = self.count("dot_either") > 0
+        dots = self._spelled("dot_either") > 0
         if units <= {"%", "‰"}:
             return "point" if dots else "comma"
-        prices = not any(is_measure(unit) or "/" in unit for unit in units)
-        return "point" if prices and not dots and delimiter != ";" else None
+        return "point" if self._are_prices() and not dots and delimiter != ";" else None
 
-    def style(self, file_style: Style | None, delimiter: str | None) -> Style | None:
+    def _either(self) -> list[Kind]:
+        names = ("dot_either", "comma_either")
+        return [kind for kind in self.kinds if kind.name.removeprefix(QUOTED) in names]
+
+    def _are_prices(self) -> bool:
+        """Say whether what fits both styles is money, and for no measure of something."""
+        units = {kind.unit for kind in self._either()} - {"", "%", "‰"}
+        return bool(units) and not any(is_measure(unit) or "/" in unit for unit in units)
+
+    def style(self, others: Shown, delimiter: str | None) -> Style | None:
         """The style to read the column's numbers in; None where 1,234 may be in either."""
-        style = self.evidence(delimiter) or file_style or _OF_FILES.get(delimiter)
-        return style or (None if self.count("comma_either") else "point")
+        own, usual = self.evidence(delimiter), _OF_FILES.get(delimiter)
+        if own and not (self.may_be_dates and others.surely == "comma"):
+            return own
+        if others.surely or not self._either():
+            return others.surely or usual or "point"
+        if usual == "comma":
+            return None if others.perhaps == "point" else usual
+        unclear = self._spelled("comma_either") > 0 and usual is None
+        unclear = unclear or (self._spelled("dot_either") > 0 and self._are_prices())
+        return None if unclear else "point"
 
     def numbers(self, style: Style) -> int:
         """Count the numbers of a style that have the column's unit, or none."""
         return sum(self.kinds[kind] for kind in self._fitting(style))
 
     def _fitting(self, style: Style) -> list[Kind]:
-        names, units = (*EITHER, "plain", style), ("", self.unit())
+        names, units = {*EITHER, "plain", *FITTING[style]}, ("", self.unit())
+        if not self.count(*names - {"address"}):
+            names.discard("address")
         return [kind for kind in self.kinds if kind.name in names and kind.unit in units]
 
     def spoiled(self, style: Style) -> tuple[Sequence[Cell], int]:
@@ -158,9 +193,10 @@ class Profile:
         others = [kind for kind in self.kinds if kind.name not in none and kind not in fitting]
         return self._in_the_way(others, self.numbers(style))
 
-    def is_unclear(self, style: Style) -> bool:
-        """Say whether all would be numbers if one knew what their commas mean: 1,234."""
-        return self.count("comma_either") > 0 and self.numbers(style) == self.written
+    @property
+    def is_unclear(self) -> bool:
+        """Whether all would be numbers if one knew what their points or commas mean: 1,234."""
+        return bool(self._either()) and self.numbers("comma") == self.written
 
     def _in_the_way(self, kinds: Collection[Kind], numbers: int) -> tuple[Sequence[Cell], int]:
         if 2 * numbers < self.written:
@@ -175,7 +211,7 @@ class Profile:
         for kind, cells in self.kinds.items():
             units[kind.unit] += cells
         del units[""]
-        numbers = self.count(*EITHER, "plain", "point", "comma")
+        numbers = self.count(*EITHER, "plain", *FITTING["point"], *FITTING["comma"])
         return next((unit for unit, n in units.most_common(1) if 2 * n >= numbers), None)
 
     def width(self) -> int | None:
@@ -208,6 +244,13 @@ class Profile:
         return Column(name, type, width, unit=self.unit() if type == "number" else None)
 
 
+class Shown(NamedTuple):
+    """The one style that a file's columns show, None where they show none or disagree."""
+
+    surely: Style | None
+    perhaps: Style | None  # by what may be dates or times
+
+
 class Inference:
     """Profiles of all columns, in the order in which they appear; ``kind`` tells a cell's."""
 
@@ -229,27 +272,29 @@ class Inference:
                 profile = self.profiles[name] = Profile()
             profile.add(cell, self._kind(cell), place)
 
-    def file_style(self) -> Style | None:
-        """The one style that the columns of numbers show, None where they disagree.
+    def _shown(self) -> Shown:
+        profiles = self.profiles.values()
+        surely = self._style_of([profile for profile in profiles if not profile.may_be_dates])
+        perhaps = self._style_of([profile for profile in profiles if profile.may_be_dates])
+        return Shown(surely, perhaps)
+
+    def _style_of(self, profiles: Iterable[Profile]) -> Style | None:
+        """The one style that columns of numbers show, None where they disagree.
 
         Without such a column, that of those which are half numbers: prices, and one on request.
         """
-        styled = [
-            (profile, style)
-            for profile in self.profiles.values()
-            if (style := profile.evidence(self._delimiter))
-        ]
+        styled = [(p, style) for p in profiles if (style := p.evidence(self._delimiter))]
         shown = {style for profile, style in styled if profile.type(style) == "number"}
         shown = shown or {s for profile, s in styled if 2 * profile.numbers(s) >= profile.cells}
         return shown.pop() if len(shown) == 1 else None
 
-    def columns(self, *, share: float = ENOUGH_SHARE) -> dict[str, tuple[Column, Style]]:
-        """Type every column, with the style in which its numbers are to be read."""
-        file_style = self.file_style()
+    def columns(self, *, share: float = ENOUGH_SHARE) -> dict[str, tuple[Column, Style | None]]:
+        """Type every column, with the style in which its numbers are to be read, if it is clear."""
+        shown = self._shown()
         typed = {}
         for name, profile in self.profiles.items():
-            style = self._decimal or profile.style(file_style, self._delimiter)
-            typed[name] = profile.column(name, profile.type(style, share)), style or "comma"
+            style = self._decimal or profile.style(shown, self._delimiter)
+            typed[name] = profile.column(name, profile.type(style, share)), style
         return typed
 
 

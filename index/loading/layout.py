@@ -33,6 +33,7 @@ class Layout:
 
     key_source: str
     key_column: str
+    guessed_key: bool  # it holds the keys for all that is known, and has no name that says so
     columns: tuple[Column, ...]
     casts: tuple[tuple[str, Callable[[object], Value]], ...]  # source of each column, cast
     decimal: str | None  # the style of the columns of numbers, or "mixed"
@@ -50,7 +51,7 @@ def lay_out(
     """Settle the columns from what the caller wants, the file declares and its cells show."""
     _check_names(reader, inference.profiles, file)
     if not inference.profiles:  # no row has a cell: what is wrong with each is told later
-        return Layout(KEYED, "key", (), (), None, ())
+        return Layout(KEYED, "key", False, (), (), None, ())
     evidence = _Evidence(reader, inference, options, expected)
     types = {source: evidence.type(source, source) for source in inference.profiles}
     unused = [source for source in types if types[source] == "skip" or evidence.is_blank(source)]
@@ -82,7 +83,8 @@ class _Evidence:
     ) -> None:
         self.known = {column.name: column for column in expected}
         decided = {column.name: column.type for column in expected if column.type != "undecided"}
-        self._settled = decided | dict(options.columns)
+        self._key, self._wanted = options.key, options.columns
+        self._settled = decided | dict(self._wanted)
         self._attributes = {*options.attributes, *reader.attributes}
         self._reader, self._profiles = reader, inference.profiles
         self._inferred = inference.columns()
@@ -130,31 +132,37 @@ class _Evidence:
                 continue
             column, style = self.column(source, name), self._inferred[source][1]
             columns.append(column)
-            unit = self._reader.units.get(source)
-            casts.append((source, caster(column, style, textual=self._reader.textual, unit=unit)))
-            spelled = self._reader.textual or self._profiles[source].is_spelled
-            if spelled and column.type == "number":
+            unit, spoil = self._reader.units.get(source), name in self._wanted
+            textual = self._reader.textual
+            cast_cell = caster(column, style, textual=textual, unit=unit, spoil=spoil)
+            casts.append((source, cast_cell))
+            if style and column.type == "number" and (textual or self._profiles[source].is_spelled):
                 styles.add(style)
             if name not in self._settled and source not in self._reader.types:
                 notes += self._notes(source, column, style)
         decimal = "mixed" if len(styles) > 1 else next(iter(styles), None)
-        return Layout(key_source, key_column, tuple(columns), tuple(casts), decimal, tuple(notes))
+        said = key_source in (KEYED, self._key)
+        guessed = bool(columns) and not said and fold(key_source) not in KEY_NAMES
+        return Layout(
+            key_source, key_column, guessed, tuple(columns), tuple(casts), decimal, tuple(notes)
+        )
 
-    def _notes(self, source: str, column: Column, style: Style) -> Iterator[str]:
+    def _notes(self, source: str, column: Column, style: Style | None) -> Iterator[str]:
         """Say why a column is none of numbers, where it nearly is one."""
         if column.type not in ("category", "text"):
             return
         profile, place = self._profiles[source], self._reader.place
         beginning = f"{column.name!r} is {column.type}: "
+        if style is None and profile.is_unclear:
+            unclear = "whether its points or commas are of thousands or of decimals cannot be told"
+            yield f"{beginning}{unclear}; say which with the option decimal"
+        style = style or "comma"
         cells, more = profile.spoiled(style)
         if cells:
             told = _told(cells, more, place, "would be spoiled as a number", "as would")
             wanted = any(_is_exact(cell.value) for cell in cells)
             advice = "; if numbers are wanted, name that type in columns" if wanted else ""
             yield f"{beginning}{told}{advice}"
-        if profile.is_unclear(style):
-            unclear = "whether thousands or decimals stand behind its commas cannot be told"
-            yield f"{beginning}{unclear}; say which with the option decimal"
         cells, more = profile.strange(style)
         if cells:
             nor = "nor are" if len(cells) - 1 + more > 1 else "nor is"
@@ -168,7 +176,8 @@ class _Evidence:
         plain = (not numeral.unit and numeral.kind not in CODES for numeral in numerals)
         if not self._reader.textual and any(plain):
             return "; write numbers without quotes"
-        gaps = [shown(text) for text in texts if not any(map(str.isdigit, text))]
+        # A spreadsheet's fault may have a digit: #DIV/0!
+        gaps = [shown(t) for t in texts if t.startswith("#") or not any(map(str.isdigit, t))]
         if not gaps:
             return ""
         those = "it" if len(cells) == 1 else " or ".join(gaps)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
+from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from index.loading.units import unit_apart
@@ -26,7 +28,9 @@ _KINDS = re.compile(
       | (?P<code_point>0\d+\.\d*)
       | (?P<code_comma>0\d+,\d*)
       | (?P<int>\d+)
-      | (?P<power>\d+[eE][+-]?\d+)
+      | (?P<power>\d[eE][+-]?\d+|\d+[eE][+-]\d+)
+      | (?P<lot>\d+[eE]\d+)  # 12E4 counts no things, it names one
+      | (?P<address>[1-9]\d{0,2}(?:\.\d{3}){3})
       | (?P<dot_either>[1-9]\d{0,2}\.\d{3})
       | (?P<comma_either>[1-9]\d{0,2},\d{3})
       | (?P<point>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?
@@ -37,11 +41,24 @@ _KINDS = re.compile(
 )
 EITHER = ("int", "power", "dot_either", "comma_either")  # the kinds that fit both styles
 CODES = ("code", "code_point", "code_comma")
+# The kinds that fit one: a moment may be a date or a time, and an address is that of a computer.
+FITTING: Mapping[Style, tuple[str, ...]] = {
+    "point": ("point", "moment"),
+    "comma": ("comma", "address"),
+}
+_AS_AMOUNTS = {"code_point": "point", "code_comma": "comma", "lot": "power", "address": "comma"}
+_MOMENT = re.compile(  # 24.12, 9.30 and 12.2025
+    r"(?:[12]\d|3[01]|[1-9])\.(?:1[0-2]|0?[1-9])|(?:1\d|2[0-3]|[1-9])\.[0-5]\d"
+    r"|(?:1[0-2]|[1-9])\.(?:19|20)\d\d",
+    re.ASCII,
+)
 _UNUSUAL = re.compile(r"[\s'’\u2212]|-\Z|\A\(")
+_SIGN_APART = re.compile(r"\A([+-])\s+(?=\d)")
 # 1 234,56, 1'234.56 and 1 234; nine digits with plain spaces are a telephone number.
 _GROUPED = re.compile(
     r"""[+-]?(?:
-        [1-9]\d{0,2}(?:(?:[\u00a0\u2009\u202f'’]\d{3})+(?:[.,]\d*)?|(?:[ ]\d{3})+[.,]\d+|[ ]\d{3})
+        [1-9]\d{0,2}(?:(?:[\u00a0\u2007\u2009\u202f'’]\d{3})+(?:[.,]\d*)?
+        |(?:[ ]\d{3})+[.,]\d+|[ ]\d{3})
       | [1-9]\d?(?:[ ]\d{3}){2}
     )""",
     re.ASCII | re.VERBOSE,
@@ -53,7 +70,7 @@ _OWED = re.compile(r"(\d.*[.,]\d{2,})-|\((\d.*[.,]\d{2,})\)")
 class Numeral(NamedTuple):
     """A numeral without blanks in it; ``kind`` is a style, or one of ``EITHER`` or ``CODES``.
 
-    A code is what a number would spoil: 007, 01.10, +34600123456, or an integer beyond 2**53.
+    A code is what a number would spoil: 007, 01.10, 12E4, +34600123456, or what is beyond 2**53.
     """
 
     kind: str
@@ -61,13 +78,21 @@ class Numeral(NamedTuple):
     unit: str  # "" if there is none
 
     def fits(self, style: Style) -> bool:
-        """Say whether it can be read in a style: a code too, where somebody wants a number."""
-        return self.kind in ("code", f"code_{style}", style, *EITHER)
+        """Say whether it can be read in a style; a code can, though that spoils it."""
+        return self.kind in ("code", f"code_{style}", *FITTING[style], *EITHER)
+
+    @property
+    def is_code(self) -> bool:
+        return self.kind in CODES
+
+    @property
+    def has_one_reading(self) -> bool:
+        """Whether it is the same number in both styles."""
+        return not any(mark in self.digits for mark in ".,")
 
     def number(self, style: Style) -> float | int:
         """Read it: an int where it has neither fraction nor exponent."""
-        thousands = "," if style == "point" else "."
-        plain = self.digits.replace(thousands, "").replace(",", ".")
+        plain = _in_python(self.digits, style)
         return float(plain) if any(mark in plain for mark in ".eE") else int(plain)
 
 
@@ -87,20 +112,37 @@ def _read(spelled: str, unit: str) -> Numeral | None:
     if found is None:
         return None
     kind = found.lastgroup or ""
-    if kind == "int" and _is_spoiled(digits):
-        kind = "code"
     if unit or digits[0] in "+-":  # 05.50 € is no code, nor is -05.50
-        kind = kind.removeprefix("code_")
+        kind = _AS_AMOUNTS.get(kind, kind)
+    elif kind == "point" and _MOMENT.fullmatch(digits):
+        kind = "moment"
+    elif kind == "address" and any(int(group) > 255 for group in digits.split(".")):
+        kind = "comma"
+    if kind == "lot" or (kind == "int" and _is_spoiled(digits)):
+        kind = "code"
+    elif kind in ("point", "comma") and len(digits) > 15 and _is_beyond(digits, kind):
+        kind = f"code_{kind}"
     if "e" in digits.lower() and not math.isfinite(float(digits.replace(",", "."))):
         return None
     return Numeral(kind, digits, unit)
+
+
+def _is_beyond(digits: str, style: str) -> bool:
+    """Say whether a numeral is beyond the integers that numbers hold, and none of their others."""
+    spelled = Decimal(_in_python(digits, style))
+    return abs(spelled) > EXACT and "e" not in digits.lower() and spelled != Decimal(float(spelled))
+
+
+def _in_python(digits: str, style: str) -> str:
+    thousands = "," if style == "point" else "."
+    return digits.replace(thousands, "").replace(",", ".")
 
 
 def _plain(spelled: str) -> str:
     """Take spaces and apostrophes between thousands off a numeral, and begin it with its minus."""
     if not _UNUSUAL.search(spelled):
         return spelled
-    plain = spelled.replace("\u2212", "-")
+    plain = _SIGN_APART.sub(r"\1", spelled.replace("\u2212", "-"))
     if owed := _OWED.fullmatch(plain):
         plain = f"-{owed[1] or owed[2]}"
     return _UNUSUAL.sub("", plain) if _GROUPED.fullmatch(plain) else plain

@@ -22,6 +22,7 @@ KEY_NOTE, TYPES_NOTE = b"softdict.key", b"softdict.types"
 ATTRIBUTES_NOTE, UNITS_NOTE = b"softdict.attributes", b"softdict.units"
 PANDAS_NOTE = b"pandas"
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
+_LAST_DIGIT = re.compile(r"\.\d{6}")  # of a second's fraction
 _Noted = TypeVar("_Noted", dict[str, Any], list[Any])
 
 
@@ -68,7 +69,10 @@ class ParquetReader(Reader):
         self.units = {name: units[name] for name in self.names if is_unit(units.get(name))}
         attributes = _noted(metadata, ATTRIBUTES_NOTE, [])
         self.attributes = [name for name in self.names if name in attributes]
-        self.key = metadata.get(KEY_NOTE, b"").decode("utf-8", "replace") or None
+        labels = [name for name in _indexes(metadata) if name in self._texts]
+        noted = metadata.get(KEY_NOTE, b"").decode("utf-8", "replace")
+        self.key = noted or (labels[0] if len(labels) == 1 else None)
+        self.unnamed = [name for name in labels if _UNNAMED_INDEX.fullmatch(name)]
 
     @contextmanager
     def _open(self, *, distinct: Sequence[str] = ()) -> Iterator[Any]:
@@ -98,7 +102,7 @@ class ParquetReader(Reader):
 
     def _cells(self, name: str, column: Any) -> list[Any]:
         try:
-            return _listed(_in_microseconds(column))
+            return _with_nanoseconds(column) or _listed(_in_microseconds(column))
         except (ValueError, OverflowError) as error:  # Python's calendar ends with the year 9999
             raise UnreadableSource(
                 f"{self._source.name}: column {name!r} cannot be read: {error}; "
@@ -106,14 +110,18 @@ class ParquetReader(Reader):
             ) from error
 
 
+def _indexes(metadata: Mapping[bytes, bytes]) -> list[str]:
+    """Name the columns that are the indexes of a data frame."""
+    indexes = _noted(metadata, PANDAS_NOTE, {}).get("index_columns")
+    return [n for n in indexes if isinstance(n, str)] if isinstance(indexes, list) else []
+
+
 def _row_labels(schema: Any) -> set[str]:
     """Name the indexes of a data frame that nobody named: where its rows stood before a sort.
 
-    One of texts may be its keys; and where there is nothing else, it is what there is.
+    One of texts is its keys; and where there is nothing else, it is what there is.
     """
-    indexes = _noted(schema.metadata or {}, PANDAS_NOTE, {}).get("index_columns")
-    if not isinstance(indexes, list):
-        return set()
+    indexes = _indexes(schema.metadata or {})
     unnamed = [name for name in schema.names if name in indexes and _UNNAMED_INDEX.fullmatch(name)]
     found = {name for name in unnamed if not _is_text(schema.field(name).type)}
     return found if len(found) < len(schema.names) else set()
@@ -152,6 +160,23 @@ def _in_microseconds(column: Any) -> Any:
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         return column.cast(pa.timestamp("us", column.type.tz), safe=False)
     return column
+
+
+def _with_nanoseconds(column: Any) -> list[Any]:
+    """Give times and spell those with more than microseconds; nothing, where all can be cast."""
+    import pyarrow.types as is_a
+
+    clock = is_a.is_timestamp(column.type) or is_a.is_time64(column.type)
+    if not clock or column.type.unit != "ns":
+        return []
+    rest = [None if n is None else n % 1_000 for n in column.cast("int64").to_pylist()]
+    if not any(rest):
+        return []
+    times = _in_microseconds(column).to_pylist()
+    return [
+        _LAST_DIGIT.sub(rf"\g<0>{n:03}", t.isoformat(timespec="microseconds")) if n else t
+        for t, n in zip(times, rest, strict=True)
+    ]
 
 
 def _noted(metadata: Mapping[bytes, bytes], note: bytes, nothing: _Noted) -> _Noted:

@@ -36,6 +36,7 @@ from index.loading.merge import Mean, Values
 from index.loading.options import LEAVE_OUT, LoadOptions
 from index.loading.rows import Row
 from index.loading.sources import Source
+from index.values import EXACT
 from index.wording import counted, shown
 
 BAD_ROWS_KEPT = 100
@@ -84,6 +85,9 @@ class Table:
         self._layout = lay_out(
             self._reader, inference, options, expected, expected_key, source.name
         )
+        settled = {*options.columns, *(column.name for column in expected)}
+        self._guessed = {column.name for column in self._layout.columns} - settled
+        self._unfit: dict[str, None] = {}  # columns of numbers in which something is none
         self.key_column = self._layout.key_column
         self.columns = self._layout.columns
         self.notes = self._layout.notes
@@ -154,7 +158,13 @@ class Table:
         self.entries, self.bad_rows = len(firsts), tuple(bad)
         if bad and self._options.on_error == "stop":
             repeated = self._options.duplicates == "error" and bool(self._repeated)
-            raise BadRows(bad, self.bad_row_count, repeated=repeated)
+            raise BadRows(
+                bad,
+                self.bad_row_count,
+                repeated=repeated,
+                keys=self.key_column if self._layout.guessed_key else None,
+                numbers=[name for name in self._unfit if name in self._guessed],
+            )
         if not self.entries:
             raise UnreadableSource(
                 f"{self._source.name}: none of its {self.rows:,} rows can be loaded; "
@@ -219,7 +229,8 @@ class Table:
         if isinstance(key, str):
             return check_key(key.strip() if self._reader.textual else key, longest)
         if isinstance(key, (int, float, Decimal)) and not isinstance(key, bool):
-            return check_key(str(key), longest)
+            whole = isinstance(key, float) and key.is_integer() and abs(key) <= EXACT
+            return check_key(str(int(key) if whole else key), longest)  # a gap makes 7 a 7.0
         if isinstance(key, (datetime.date, datetime.time)):
             return key.isoformat()
         if key is None:
@@ -238,6 +249,8 @@ class Table:
             try:
                 cast_cell(cell)
             except WrongValue as error:
+                if column.type == "number":
+                    self._unfit[column.name] = None
                 advice = _advice(cell) if column.type in ("category", "text") else ""
                 faults.append(f"{error}{advice}")
         return "; ".join(faults)

@@ -42,7 +42,7 @@ _BEFORE = re.compile(
 )
 _PER = r"/[^\W\d_]{1,10}[23]?"  # /kg, /m² and /m2
 _AFTER = re.compile(rf"(.*(?:\d-?|[.,][-–—]?))\s?(?:({_MARK})|([^\W\d_]{{2,7}})\.?)({_PER}|)")
-_MEASURED = re.compile(rf"(.*\d)\s?({'|'.join(map(re.escape, _SPELLINGS))})")
+_MEASURED = re.compile(rf"(.*?\d)\s?({'|'.join(map(re.escape, _SPELLINGS))})")
 _NEGATIVE = re.compile(rf"({_MARK}|)\s?\(([^()]+)\)\s?({_MARK}|)")
 _ROUND = re.compile(r"(?<=\d)([.,])[-–—]\Z")
 _DASH = re.compile(rf"[-–—]\s*(?:{_MARK}|{_NAME})|(?:{_MARK}|{_NAME})\s*[-–—]")

@@ -12,7 +12,7 @@ from lark.exceptions import VisitError
 from lark.visitors import Transformer_NonRecursive
 
 from index.errors import InvalidRequest
-from index.where.building import MARKED, Builder, Spot, pointed, read_integer
+from index.where.building import MARKED, PLAIN, Builder, Spot, pointed, read_integer
 from index.where.conditions import Operator, Where
 from index.wording import shown
 
@@ -71,6 +71,8 @@ GO_ON = {
     '"and" or "or"': "_AND",
     ")": "RPAR",
 }
+# What begins with a number and is none, as 2025-12-31 and 09:30, or has spaces in it, as 1 000.
+_RUN = re.compile(r"(?<![\w.])(?:[0-9]{1,3}(?: [0-9]{3})+(?![\w.])|[0-9][\w.:/+\-]*)")
 TURNED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 Literal = tuple[object, Spot]
@@ -198,7 +200,8 @@ def _bracketed(names: Collection[str], given: str, place: int) -> str:
     for name in filter(None, names):
         start = given.find(name, max(0, place - len(name)))
         at_fault = 0 <= start <= place <= start + len(name)
-        if at_fault and given[start - 1 : start] not in OPENING and not simple.fullmatch(name):
+        amiss = given[start - 1 : start] not in OPENING or "]" in name  # which is to be doubled
+        if at_fault and amiss and not simple.fullmatch(name):
             return f"; the column is written [{name.replace(']', ']]')}]"
     return ""
 
@@ -211,6 +214,12 @@ def _expected(terminals: Collection[str], given: str, place: int) -> str:
         amiss |= number.start() == place and "NUMBER" in found  # that is, not for where it stands
         if amiss and (written := pointed(number[0])):
             return written
+    for run in _RUN.finditer(given):
+        inside = run.start() < place < run.end()
+        if inside or (run.start() == place and not PLAIN.fullmatch(run[0])):
+            apart = run[0].replace(" ", "")
+            written = apart if apart.isdigit() else f'text in quotes: "{run[0]}"'
+            return f"; write {written}"
     for word, needed in BEGIN.items():  # the tables of LALR list more than can follow these
         if needed <= found:
             return f"; write {word}"
