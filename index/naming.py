@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from index.errors import Fault, InvalidRequest
+from index.wording import shown
 
 LONGEST_NAME = 100  # characters
 LONGEST_KEY = 10_000  # characters
@@ -45,6 +46,14 @@ def is_column_name(given: str) -> bool:
     """Tell what every format of a table can name a column, and read again."""
     controls = any(sign < " " for sign in given)
     return bool(given.strip()) and len(given) <= LONGEST_COLUMN and not controls and is_text(given)
+
+
+def not_a_name(given: str) -> str:
+    """Say what is wrong with the name of a column that can be none."""
+    return (
+        f"{shown(given)} cannot be the name of a column: write at most {LONGEST_COLUMN} characters, "
+        "and no tab, line break or other control character, nor half of a surrogate pair"
+    )
 
 
 def is_unit(given: object) -> bool:

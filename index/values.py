@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 from index.answers import Blend, Column, ColumnType, LabelBlend, NumberBlend, Value, VectorBlend
 from index.errors import Fault, InvalidRequest
 from index.naming import (
-    LONGEST_COLUMN,
     LONGEST_UNIT,
     composed,
     is_column_name,
     is_unit,
+    not_a_name,
     repeated_names,
 )
-from index.wording import shown
 
 Array = NDArray[np.float64] | NDArray[np.int32]
 LARGEST = 1e150  # number: sums of the squares of millions of them are finite
@@ -98,9 +97,7 @@ def check_columns(columns: Sequence[Column]) -> None:
         elif not column.name.strip():
             faults.append(Fault("columns", "a column needs a name"))
         elif not is_column_name(column.name):
-            message = f"{shown(column.name)} cannot be the name of a column: write at most "
-            message += f"{LONGEST_COLUMN} characters, and no tab, line break or other control "
-            faults.append(Fault("columns", message + "character, nor half of a surrogate pair"))
+            faults.append(Fault("columns", not_a_name(column.name)))
         if column.type not in get_args(ColumnType):
             faults.append(Fault(f"columns.{column.name}", "write number, vector, category or text"))
         if column.type == "vector" and not column.width:

@@ -8,6 +8,7 @@ stops the start: a limit that is silently not in force is worse than no start.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -29,8 +30,8 @@ def _split(value: object) -> object:
 
 
 def _host_name(value: str) -> str:
-    if value != "*" and not {"*", "/"}.isdisjoint(value):  # it would never be met
-        raise ValueError("write names alone, as in dict.example, or *")
+    if value != "*" and re.search(r"[*/;\s]", value):  # it would never be met
+        raise ValueError("write names alone, with commas between them: dict.example, or *")
     return value
 
 

@@ -257,7 +257,11 @@ def faults(given, columns=COLUMNS):
         ("price > 8, 5", 10, "',' is not expected here; write \"and\" or"),
         ("price in (8,5;9,5)", 14, "';' is not expected here; write a comma or"),
         ("price > 5 and and tag = a", 15, "'and' is not expected here; write a condition"),
-        ("tag = 2025-12-31", 11, "'-12' is not expected here; write text in quotes: \"2025-12-31\""),
+        (
+            "tag = 2025-12-31",
+            11,
+            "'-12' is not expected here; write text in quotes: \"2025-12-31\"",
+        ),
         ("tag in (09:30, 10:30)", 11, 'write text in quotes: "09:30"'),
         ("tag = 5f2a", 7, 'write text in quotes: "5f2a"'),
         ("price > 1 000 and tag = a", 11, "'000' is not expected here; write 1000"),

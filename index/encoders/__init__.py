@@ -11,15 +11,17 @@ arrives together, and runs a model that only one thread may use (``worker`` says
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import threading
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
 
+from index.confidence import FEATURES
 from index.encoders.protocol import Encoder, Kind, Rows
 from index.encoders.worker import EncoderWorker
 from index.errors import EncoderUnavailable, Fault, InvalidRequest
@@ -111,6 +113,8 @@ def check_spec(spec: str) -> None:
 
 def check_own(given: Encoder) -> None:
     """Refuse what cannot be asked as an encoder is, naming every fault."""
+    if isinstance(given, type):
+        raise InvalidRequest(Fault("encoder", f"{given!r} is a class: give an object of it"))
     if lacking := [name for name in OFFERED if not hasattr(given, name)]:
         message = f"{given!r} is none: it lacks {', '.join(lacking)} (see index.Encoder)"
         raise InvalidRequest(Fault("encoder", message))
@@ -120,9 +124,24 @@ def check_own(given: Encoder) -> None:
         "dimension is a whole number above 0": isinstance(dimension, Integral) and dimension > 0,
         "default_temperature is a number above 0": isinstance(temperature, Real)
         and 0 < float(temperature) < math.inf,
+        'encode takes texts and their kind, as encode(["a"], kind="query")': _takes_kind(
+            given.encode
+        ),
+        f"calibration has no other names than {', '.join(FEATURES)}": given.calibration is None
+        or set(given.calibration) <= set(FEATURES),
     }
     if faults := [Fault("encoder", f"its {what}") for what, kept in promised.items() if not kept]:
         raise InvalidRequest(*faults)
+
+
+def _takes_kind(encode: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(encode).bind([], kind="query")
+    except TypeError:
+        return False
+    except ValueError:  # of what is not written in Python there may be no signature
+        pass
+    return True
 
 
 def _load(spec: str) -> Encoder:

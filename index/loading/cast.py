@@ -36,12 +36,13 @@ _MISSING_MARKS = {
 def check_key(key: object, max_length: int) -> str:
     """Give the key as it is held, or raise InvalidKey if no dictionary can hold it."""
     if not isinstance(key, str):
-        raise InvalidKey(f"a key is text, not {_kind(key)}")
+        raise InvalidKey(f"a key is text, not {_kind(key)}: {shown_value(key)}")
     key = composed(plain_text(key))
     if not key or key.isspace():
         raise InvalidKey("the key is empty")
     if len(key) > max_length:
-        raise InvalidKey(f"the key has {len(key)} characters; at most {max_length} are allowed")
+        begins = f"the key that begins {key[:20]!r} has {len(key)} characters"
+        raise InvalidKey(f"{begins}; at most {max_length} are allowed")
     if not is_text(key):
         raise InvalidKey("the key holds half a surrogate pair, which is no character")
     return key

@@ -19,7 +19,7 @@ from index.loading.infer import Cell, Inference
 from index.loading.numerals import CODES, Style, read_numeral
 from index.loading.options import LoadOptions
 from index.loading.rows import KEYED, Reader
-from index.naming import is_column_name, repeated_names
+from index.naming import is_column_name, not_a_name, repeated_names
 from index.values import EXACT
 from index.wording import counted, shown
 
@@ -68,7 +68,7 @@ def _check_names(reader: Reader, names: Iterable[str], file: str) -> None:
         raise UnreadableSource(f"{file}: the header names {shown(twice[0])} twice; rename one")
     for name in names:
         if name not in reader.unnamed and not is_column_name(name):
-            raise UnreadableSource(f"{file}: {shown(name)} cannot be the name of a column")
+            raise UnreadableSource(f"{file}: {not_a_name(name)}")
 
 
 class _Evidence:

@@ -126,7 +126,9 @@ class Table:
             self.rows += 1
             if most is not None and self.rows > most:
                 rows = counted(most, "row", "rows")
-                raise UnreadableSource(f"{self._source.name} has more than {rows}")
+                raise UnreadableSource(
+                    f"{self._source.name} has more than {rows}, as max_rows says"
+                )
             inference.add(row.cells, row.entry or row.line)
             if len(inference.profiles) > MOST_COLUMNS:
                 raise UnreadableSource(
