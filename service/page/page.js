@@ -40,7 +40,7 @@ const TEXTS = {
     empty: "There are no datasets yet: load a table of your own.",
     absent: "There is no dataset “{0}”: choose another.",
     unreachable: "The service does not answer.", sending: "Sending…", queued: "Waiting its turn…",
-    reading: "Reading", encoding: "Encoding", writing: "Writing", left: "{0} left", loaded: "Entries loaded: {0}. Column of keys: {1}. Others: {2}.",
+    reading: "Reading", encoding: "Encoding", writing: "Writing", left: "{0} left", leftOne: "{0} left", loaded: "Entries loaded: {0}. Column of keys: {1}. Others: {2}.",
     lost: "The service no longer knows of the load; perhaps it was started anew. If the table is not among the datasets, load it again: what was encoded is kept.",
     inEnglish: "", asking: "Asking…",
     remove: "Delete the dataset “{0}”…", certain: "Delete the dataset “{0}” (entries: {1})? It cannot be brought back.", removed: "Deleted: {0}.",
@@ -67,10 +67,10 @@ const TEXTS = {
     sure: "Probabilidad de que aquí haya alguna respuesta: {0}.",
     unsure: "Probablemente nada de aquí responde a esto. Probabilidad de que aquí haya alguna respuesta: {0}.",
     unknown: "Con este encoder no se puede saber si aquí hay alguna respuesta; mira cuánto vale el mejor coseno.",
-    hand: "Con tus propios pesos", handHelp: "Da a estas claves los pesos que tú elegirías; se ajustan para que sumen 100 %.",
+    hand: "Con tus propios pesos", handHelp: "Da a estas claves los pesos que tú elegirías; se ajustan para que sumen el 100 %.",
     weightless: "Escribe al menos un peso mayor que cero.",
     help: "Cómo leer esto",
-    guide: "Todas las claves responden, cada una según lo que se parece su significado al de la pregunta: el coseno, de −1 a 1.\nLos pesos suman 100 % aunque nada encaje. Por eso, mira primero la probabilidad de que aquí haya alguna respuesta.\nLa respuesta mezcla los valores según esos pesos. Dónde está el 90 % del peso describe tu tabla; no promete nada sobre un valor que no está en ella.\nLa temperatura τ hace los pesos más nítidos o más planos: de dos claves cuyos cosenos distan τ, una pesa 2,7 veces lo que la otra.\nClaves efectivas: cuántas claves responden de verdad.",
+    guide: "Todas las claves responden, cada una según lo que se parece su significado al de la pregunta: el coseno, de −1 a 1.\nLos pesos suman el 100 % aunque nada encaje. Por eso, mira primero la probabilidad de que aquí haya alguna respuesta.\nLa respuesta mezcla los valores según esos pesos. Dónde está el 90 % del peso describe tu tabla; no promete nada sobre un valor que no está en ella.\nLa temperatura τ hace los pesos más nítidos o más planos: de dos claves cuyos cosenos distan τ, una pesa 2,7 veces lo que la otra.\nClaves efectivas: cuántas claves responden de verdad.",
     scored: "Claves puntuadas", everyKey: "todas",
     sampled: "{0} de {1}, con el {2} del peso; pesos con un margen de ±{3}",
     of: "{0} de {1}", known: "El {0} del peso tiene un valor.",
@@ -107,8 +107,8 @@ const TEXTS = {
     empty: "Aún no hay datos: carga una tabla tuya.",
     absent: "No hay datos que se llamen «{0}»: elige otros.",
     unreachable: "El servicio no responde.", sending: "Enviando…", queued: "Esperando turno…",
-    reading: "Leyendo", encoding: "Codificando", writing: "Escribiendo", left: "quedan {0}", loaded: "Entradas cargadas: {0}. Columna de claves: {1}. Las demás: {2}.",
-    lost: "El servicio ya no sabe de la carga; quizá se ha vuelto a arrancar. Si la tabla no está entre los datos, vuelve a cargarla: lo ya codificado se conserva.",
+    reading: "Leyendo", encoding: "Codificando", writing: "Escribiendo", left: "quedan {0}", leftOne: "queda {0}", loaded: "Entradas cargadas: {0}. Columna de claves: {1}. Las demás: {2}.",
+    lost: "El servicio ya no sabe nada de la carga; quizá se ha vuelto a arrancar. Si la tabla no está entre los datos, vuelve a cargarla: lo ya codificado se conserva.",
     inEnglish: "El servicio lo explica en inglés:", asking: "Preguntando…",
     remove: "Borrar los datos «{0}»…", certain: "¿Borrar los datos «{0}» (entradas: {1})? No se podrán recuperar.", removed: "Borrados: {0}.",
     overwrite: "¿Reemplazar los datos «{0}» (entradas: {1})? Los de ahora no se podrán recuperar.", download: "Descargar «{0}» como", excel: "CSV con coma decimal (Excel)",
@@ -156,7 +156,7 @@ const typed = new Map(); // the weights that a person wrote, by dataset and key
 const kept = (() => { try { return localStorage; } catch { return {}; } })(); // it too, for who leaves and comes back
 let suggested = ""; // the name of the file that was chosen, for a dataset
 
-const t = (name, ...parts) => parts.reduce((text, part, i) => text.replace(`{${i}}`, () => part), TEXTS[language][name]);
+const t = (name, ...parts) => TEXTS[language][name].replace(/\{(\d)\}/g, (_, i) => parts[i]); // all at once: a part may have braces too
 const far = (value) => value !== 0 && !(Math.abs(value) >= 1e-6 && Math.abs(value) < 1e16); // too many zeros to read
 const number = (value, digits = 4) => new Intl.NumberFormat(language, { maximumSignificantDigits: digits, notation: far(value) ? "scientific" : "standard" }).format(value);
 const decimal = (typed) => typed.trim().replace(",", "."); // a field for numbers would take the commas of the browser's language alone
@@ -167,6 +167,10 @@ const duration = (seconds) => {
   if (seconds < 60) return unit(Math.ceil(seconds), "second");
   const minutes = Math.ceil(seconds / 60);
   return minutes < 90 ? unit(minutes, "minute") : `${unit(Math.floor(minutes / 60), "hour")} ${unit(minutes % 60, "minute")}`;
+};
+const left = (seconds) => {
+  const words = duration(seconds);
+  return t(/^1\s\S+$/.test(words) ? "leftOne" : "left", words); // a single second or minute
 };
 const fixed = (value) => new Intl.NumberFormat(language, { minimumFractionDigits: 2, maximumFractionDigits: 2 }).format(value);
 const share = (value) => new Intl.NumberFormat(language, { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 }).format(value);
@@ -318,12 +322,14 @@ function record(question) {
   recorded = question;
   const shown = address.has("lang") ? { ...question, lang: language } : question;
   history[another ? "pushState" : "replaceState"](null, "", `?${new URLSearchParams(shown)}`);
+  document.title = `${question.q} · ${question.dataset} · softdict`;
 }
 
 function forget() {
   last = null;
   $("result").hidden = true;
   $("spoken").textContent = "";
+  document.title = "softdict";
 }
 
 const temperature = () => Number((10 ** Number($("temperature").value)).toPrecision(3));
@@ -334,7 +340,7 @@ function draw() {
   if (!last) return;
   const { soft, exact, question } = last;
   units = new Map(Object.entries(soft.units ?? {}));
-  const blends = Object.entries(soft.blend).map(([name, blend]) => drawBlend(name, blend, soft));
+  const blends = byColumn(soft.blend).map(([name, blend]) => drawBlend(name, blend, soft));
   const sure = $("trust").textContent = trust(soft, question);
   $("blend").replaceChildren(...blends);
   $("matches").replaceChildren(...soft.matches.map(drawMatch), ...drawRest(soft));
@@ -348,8 +354,8 @@ function draw() {
   drawHand(soft);
   drawSteps();
   $("spoken").textContent = [
-    ...Object.entries(soft.blend).slice(0, SPOKEN).map(([name, blend]) => [`${name}: ${brief(blend)}.`, ...known(blend)].join(" ")),
-    `${t("exact")}: ${exact.found ? Object.entries(exact.values).slice(0, SPOKEN).map(named).join(", ") : t("nothing")}.`,
+    ...byColumn(soft.blend).slice(0, SPOKEN).map(([name, blend]) => [`${name}: ${brief(blend)}.`, ...known(blend)].join(" ")),
+    `${t("exact")}: ${exact.found ? byColumn(exact.values).slice(0, SPOKEN).map(named).join(", ") : t("nothing")}.`,
     sure,
   ].join(" ");
   drawTemperature(soft.attention.temperature);
@@ -361,7 +367,7 @@ function trust({ confidence, attention }, { where }) {
 }
 
 function drawBlend(name, blend, soft) {
-  const box = element("div", isFaint(blend) ? "blend faint" : "blend", element("div", "column", name), ...drawKnown(blend));
+  const box = element("div", isFaint(blend) ? "blend faint" : "blend", element("h3", "column", name), ...drawKnown(blend));
   if (blend === null) {
     box.append(element("div", "headline", brief(blend)));
     return box;
@@ -369,6 +375,12 @@ function drawBlend(name, blend, soft) {
   const draws = { number: drawNumber, vector: drawVector, category: drawLabels, text: drawLabels };
   box.append(...draws[blend.type](blend, soft.matches.map((match) => [match.values[name], match.weight])));
   return box;
+}
+
+// What is given by column, in the order of the file: JavaScript puts names that are whole numbers first.
+function byColumn(given) {
+  const names = (columns[last.dataset] ?? []).map(({ name }) => name);
+  return Object.entries(given ?? {}).sort(([one], [other]) => names.indexOf(one) - names.indexOf(other));
 }
 
 const isFaint = (blend) => blend?.known < 0.5; // most of the weight says nothing of it
@@ -444,14 +456,14 @@ function drawBar(weight) {
 }
 
 function drawMatch(match) {
-  const entries = Object.entries(match.values);
+  const entries = byColumn(match.values);
   const values = entries.map(([name, value]) => {
     const shown = element("span", "value");
     if (isColour(value)) shown.append(swatch(value));
     shown.append(entries.length > 1 ? named([name, value]) : text(value, units.get(name)));
     return shown;
   });
-  for (const entry of Object.entries(match.attributes ?? {})) values.push(element("span", "value", named(entry)));
+  for (const entry of byColumn(match.attributes)) values.push(element("span", "value", named(entry)));
   const weight = element("span", "weight", share(match.weight), element("span", "score", `${t("score")} ${fixed(match.score)}`));
   const row = element("li", "match", element("div", "", element("span", "key", match.key), ...values), drawBar(match.weight), weight);
   row.dataset.key = match.key;
@@ -485,7 +497,7 @@ function drawScored({ scored, keys, coverage, error }) {
 
 function drawExact(exact) {
   if (!exact.found) return [t("nothing")];
-  const entries = Object.entries(exact.values);
+  const entries = byColumn(exact.values);
   return entries.flatMap(([name, value]) => [
     ...(entries.length > 1 ? [element("div", "column", name)] : []),
     ...large(value, text(value, units.get(name))),
@@ -512,15 +524,15 @@ const drawWeighings = () => $("hand-blend").replaceChildren(...weighings());
 
 function drawManual(manual) {
   const several = Object.keys(manual).length > 1;
-  return Object.entries(manual).map(([name, blend]) => element("div", isFaint(blend) ? "faint" : "",
+  return byColumn(manual).map(([name, blend]) => element("div", isFaint(blend) ? "faint" : "",
     ...(several ? [element("div", "column", name)] : []),
     ...drawKnown(blend),
     ...large(blend?.mean, brief(blend))));
 }
 
 async function weigh() {
-  if (!$("hand").open || !last) return;
   weighing?.abort();
+  if (!$("hand").open || !last) return;
   const mine = (weighing = new AbortController());
   const { query, dataset, soft } = last;
   const weights = new Map();
@@ -779,8 +791,8 @@ function drawProgress({ progress }) {
   if (!progress) return tell(() => [t("queued")], { live: "off" });
   const total = progress.total === null ? "" : ` / ${number(progress.total, 9)}`;
   const rate = progress.rate === null ? "" : ` · ${number(progress.rate, 3)}/s`;
-  const left = progress.seconds_left === null ? "" : ` · ${t("left", duration(progress.seconds_left))}`;
-  tell(() => [`${t(progress.phase)} ${number(progress.done, 9)}${total}${rate}${left}`], { live: "off" });
+  const rest = progress.seconds_left === null ? "" : ` · ${left(progress.seconds_left)}`;
+  tell(() => [`${t(progress.phase)} ${number(progress.done, 9)}${total}${rate}${rest}`], { live: "off" });
   if (progress.total) $("progress").value = progress.done / progress.total;
   else $("progress").removeAttribute("value");
 }
@@ -788,7 +800,7 @@ function drawProgress({ progress }) {
 function nameFromFile() {
   const file = $("file").files[0];
   if (!file || !["", suggested].includes($("name").value)) return; // a name that a person typed stays
-  const stem = file.name.replace(/\.[^.]*$/, "").normalize("NFC"); // a Mac may write accents apart from their letters
+  const stem = file.name.replace(/\.gz$/i, "").replace(/\.[^.]*$/, "").normalize("NFC"); // a Mac may write accents apart from their letters
   suggested = stem.replace(/[^\p{L}\p{M}\p{N}_.-]+/gu, "-").replace(/^[-_.\p{M}]+/u, "").slice(0, 100);
   $("name").value = suggested;
 }
@@ -805,6 +817,7 @@ function translate() {
   $("status").replaceChildren(...saying());
   $("loading").replaceChildren(...telling());
   drawHint();
+  drawTemperature(0);
   draw();
 }
 
@@ -880,10 +893,6 @@ addEventListener("popstate", () => {
   asking?.abort();
   forget();
   start();
-});
-document.addEventListener("keydown", (event) => {
-  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName);
-  if (event.key === "/" && !typing) { event.preventDefault(); $("q").select(); }
 });
 
 translate();
