@@ -14,7 +14,7 @@ const TEXTS = {
     unmet: "No entry meets the condition; labels must match letter by letter.",
     columns: "columns: {0}", example: "for example: {0}", tolerance: "margin of error (0 is exact)",
     encoder: "the encoder's own", fitted: "fitted to the values", given: "given", setting: "the dataset's own",
-    others: "all others", more: "Show more keys", keys: "keys: {0}", score: "cosine", between: "90% {2} lies between {0} and {1}", at: "90% {2} lies at {0}",
+    others: "all others", more: "Show more keys", listed: "Keys listed: {0}.", first: "Only the first {0} are listed.", keys: "keys: {0}", score: "cosine", between: "90% {2} lies between {0} and {1}", at: "90% {2} lies at {0}",
     ofAll: "of the weight", ofKnown: "of that weight", median: "median {0}",
     temperature: "Temperature τ", effective: "Effective keys",
     sure: "Probability that an answer is here at all: {0}.",
@@ -22,6 +22,8 @@ const TEXTS = {
     unknown: "Whether an answer is here at all cannot be told with this encoder; see how high the best cosine is.",
     hand: "With weights of your own", handHelp: "Give these keys the weights that you would choose; they are scaled to 100%.",
     weightless: "Write at least one weight above zero.",
+    weird: "Cannot be read as a weight: {0}. Write numbers from 0 on, such as 12.5 or 12.5%.",
+    bare: "the key is there, and has no values", unblended: "The dataset has no column of values to blend.",
     help: "How to read this",
     guide: "Every key answers, in proportion to how alike its meaning is to that of the question: the cosine, from −1 to 1.\nThe weights make 100% even where nothing fits. So look first at the probability that an answer is here at all.\nThe answer blends the values by those weights. Where 90% of the weight lies describes your table; it promises nothing about a value that is not in it.\nThe temperature τ makes the weights sharper or flatter: of two keys whose cosines differ by τ, one weighs 2.7 times the other.\nEffective keys: how many keys really answer.",
     scored: "Keys scored", everyKey: "every one",
@@ -38,6 +40,7 @@ const TEXTS = {
     formula: "weights = softmax(q Kᵀ / τ), answer = weights · V. Everything is computed on this machine.",
     problems: { "not-ready": "The service cannot answer now." },
     empty: "There are no datasets yet: load a table of your own.",
+    hollow: "The dataset “{0}” has no entries: load a table under that name, with “replace” ticked, or add entries over the API.",
     absent: "There is no dataset “{0}”: choose another.",
     unreachable: "The service does not answer.", sending: "Sending…", queued: "Waiting its turn…",
     reading: "Reading", encoding: "Encoding", writing: "Writing", left: "{0} left", leftOne: "{0} left", loaded: "Entries loaded: {0}. Column of keys: {1}. Others: {2}.",
@@ -61,7 +64,7 @@ const TEXTS = {
     unmet: "Ninguna entrada cumple la condición; las etiquetas tienen que coincidir letra por letra.",
     columns: "columnas: {0}", example: "por ejemplo: {0}", tolerance: "margen de error (0 es exacto)",
     encoder: "la del encoder", fitted: "ajustada a los valores", given: "dada", setting: "la de los datos",
-    others: "las demás", more: "Mostrar más claves", keys: "claves: {0}", score: "coseno", between: "el 90 % {2} está entre {0} y {1}", at: "el 90 % {2} está en {0}",
+    others: "las demás", more: "Mostrar más claves", listed: "Claves en la lista: {0}.", first: "Solo están en la lista las {0} primeras.", keys: "claves: {0}", score: "coseno", between: "el 90 % {2} está entre {0} y {1}", at: "el 90 % {2} está en {0}",
     ofAll: "del peso", ofKnown: "de ese peso", median: "mediana {0}",
     temperature: "Temperatura τ", effective: "Claves efectivas",
     sure: "Probabilidad de que aquí haya alguna respuesta: {0}.",
@@ -69,6 +72,8 @@ const TEXTS = {
     unknown: "Con este encoder no se puede saber si aquí hay alguna respuesta; mira cuánto vale el mejor coseno.",
     hand: "Con tus propios pesos", handHelp: "Da a estas claves los pesos que tú elegirías; se ajustan para que sumen el 100 %.",
     weightless: "Escribe al menos un peso mayor que cero.",
+    weird: "No se puede leer como peso: {0}. Escribe números desde 0, como 12,5 o 12,5 %.",
+    bare: "la clave está, y no tiene valores", unblended: "Estos datos no tienen ninguna columna de valores que mezclar.",
     help: "Cómo leer esto",
     guide: "Todas las claves responden, cada una según lo que se parece su significado al de la pregunta: el coseno, de −1 a 1.\nLos pesos suman el 100 % aunque nada encaje. Por eso, mira primero la probabilidad de que aquí haya alguna respuesta.\nLa respuesta mezcla los valores según esos pesos. Dónde está el 90 % del peso describe tu tabla; no promete nada sobre un valor que no está en ella.\nLa temperatura τ hace los pesos más nítidos o más planos: de dos claves cuyos cosenos distan τ, una pesa 2,7 veces lo que la otra.\nClaves efectivas: cuántas claves responden de verdad.",
     scored: "Claves puntuadas", everyKey: "todas",
@@ -105,6 +110,7 @@ const TEXTS = {
       internal: "Algo ha fallado dentro del servicio.",
     },
     empty: "Aún no hay datos: carga una tabla tuya.",
+    hollow: "Los datos «{0}» no tienen entradas: carga una tabla con ese nombre y marca «reemplazar», o añade entradas por la API.",
     absent: "No hay datos que se llamen «{0}»: elige otros.",
     unreachable: "El servicio no responde.", sending: "Enviando…", queued: "Esperando turno…",
     reading: "Leyendo", encoding: "Codificando", writing: "Escribiendo", left: "quedan {0}", leftOne: "queda {0}", loaded: "Entradas cargadas: {0}. Columna de claves: {1}. Las demás: {2}.",
@@ -127,6 +133,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const SHOWN = 10; // keys that are listed, unless more are asked for
 const SPOKEN = 3; // columns that a screen reader is told of at once
 const LONGEST = 60; // characters of an example, or of a value in large letters
+const HEAVIEST = 1e150; // what the service takes for a weight
 const GLIMPSE = 100; // pixels of an answer that are seen to be one
 const CHECKED = ["where", "tolerance"]; // fields whose faults the service names
 
@@ -137,7 +144,9 @@ if (!Object.hasOwn(TEXTS, language)) language = "en";
 let last = null; // the comparison that is shown, and its question, to be drawn again in another language
 let columns = {}; // of each dataset, by name
 let units = new Map(); // of the columns of the answer that is shown
+let colours = []; // those of its columns that hold some
 let tolerances = {}; // likewise, in use where the question says none
+let hinted = ""; // the layout of the dataset that the condition is written for
 let offered = []; // the example questions of the dataset
 let saying = () => []; // makes what the line of status says, in the language of now
 let telling = () => []; // likewise, what is said of a load
@@ -250,9 +259,9 @@ function write(line, make) {
 }
 
 // What the service says is English, and is marked so: a voice that reads Spanish would garble it.
-function explain(error) {
+function explain(error, name = $("dataset").value) {
   if (!(error instanceof Problem)) return () => [TEXTS[language][error.message] ?? error.message];
-  const [type, name] = [error.type.split("/").pop(), $("dataset").value];
+  const type = error.type.split("/").pop();
   const own = { "unknown-dataset": "absent", "unknown-job": "lost", "dataset-exists": "taken" }[type];
   if (own) return () => [t(own, name)];
   return () => inEnglish(error.message, TEXTS[language].problems[type]);
@@ -296,7 +305,7 @@ async function ask() {
     for (const name of CHECKED) if (error.fields?.includes(name)) $(name).setAttribute("aria-invalid", "true");
     listed = SHOWN;
     forget();
-    say(explain(error), true);
+    say(explain(error, question.dataset), true);
   } finally {
     clearTimeout(slow);
   }
@@ -312,6 +321,22 @@ async function submit() {
   if (shown.getBoundingClientRect().top < visualViewport.height - GLIMPSE) return;
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   shown.scrollIntoView({ block: "start", behavior: still ? "auto" : "smooth" });
+}
+
+// A screen reader hears how many keys are listed now, and not the whole answer again.
+async function showMore() {
+  const before = last;
+  listed = Math.min(most, listed + SHOWN);
+  await ask();
+  if (!last || last === before) return; // another question has taken its place
+  $("spoken").textContent = `${t("listed", number(last.soft.matches.length, 9))} ${$("first").textContent}`;
+  if ($("more").hidden && [$("more"), document.body].includes(document.activeElement)) focusOn($("matches").children[before.soft.matches.length] ?? $("first"));
+}
+
+// Give the focus to what is no control: the page has just taken it from one.
+function focusOn(shown) {
+  shown.tabIndex = -1;
+  shown.focus({ preventScroll: true });
 }
 
 // Another question is a step that "back" undoes; another temperature or language of the same one is not.
@@ -340,11 +365,13 @@ function draw() {
   if (!last) return;
   const { soft, exact, question } = last;
   units = new Map(Object.entries(soft.units ?? {}));
+  colours = Object.keys(soft.blend).filter((name) => hasColours(name, soft.matches));
   const blends = byColumn(soft.blend).map(([name, blend]) => drawBlend(name, blend, soft));
   const sure = $("trust").textContent = trust(soft, question);
   $("blend").replaceChildren(...blends);
   $("matches").replaceChildren(...soft.matches.map(drawMatch), ...drawRest(soft));
   $("more").hidden = soft.matches.length < listed || soft.matches.length === Math.min(most, soft.attention.keys);
+  $("first").textContent = $("more").hidden && soft.matches.length < soft.attention.keys ? t("first", number(soft.matches.length, 9)) : "";
   $("facts").replaceChildren(...drawFacts(soft));
   $("exact").replaceChildren(...drawExact(exact));
   $("exact").classList.toggle("none", !exact.found);
@@ -354,15 +381,15 @@ function draw() {
   drawHand(soft);
   drawSteps();
   $("spoken").textContent = [
-    ...byColumn(soft.blend).slice(0, SPOKEN).map(([name, blend]) => [`${name}: ${brief(blend)}.`, ...known(blend)].join(" ")),
-    `${t("exact")}: ${exact.found ? byColumn(exact.values).slice(0, SPOKEN).map(named).join(", ") : t("nothing")}.`,
+    ...byColumn(soft.blend).slice(0, SPOKEN).map(([name, blend]) => [`${name}: ${brief(blend, name)}.`, ...known(blend)].join(" ")),
+    `${t("exact")}: ${exact.found ? byColumn(exact.values).slice(0, SPOKEN).map(named).join(", ") || t("bare") : t("nothing")}.`,
     sure,
   ].join(" ");
   drawTemperature(soft.attention.temperature);
 }
 
-function trust({ confidence, attention }, { where }) {
-  if (where && !attention.keys) return t("unmet");
+function trust({ confidence, attention, dataset }, { where }) {
+  if (!attention.keys) return t(where ? "unmet" : "hollow", dataset);
   return confidence === null ? t("unknown") : t(confidence < 0.5 ? "unsure" : "sure", share(confidence));
 }
 
@@ -373,7 +400,7 @@ function drawBlend(name, blend, soft) {
     return box;
   }
   const draws = { number: drawNumber, vector: drawVector, category: drawLabels, text: drawLabels };
-  box.append(...draws[blend.type](blend, soft.matches.map((match) => [match.values[name], match.weight])));
+  box.append(...draws[blend.type](blend, soft.matches.map((match) => [match.values[name], match.weight]), name));
   return box;
 }
 
@@ -387,10 +414,10 @@ const isFaint = (blend) => blend?.known < 0.5; // most of the weight says nothin
 const known = (blend) => (blend?.known < 0.9995 ? [t("known", share(blend.known))] : []); // what is shown as 100.0% needs no words
 const drawKnown = (blend) => known(blend).map((words) => element("div", "column", words));
 
-function brief(blend) {
+function brief(blend, name) {
   if (blend === null) return t("nothing");
   if (blend.type === "number") return measured(rounded(blend.mean, 3), blend.unit);
-  if (blend.type === "vector") return parts(blend.mean, isColour(blend.mean) ? Math.round : rounded);
+  if (blend.type === "vector") return parts(blend.mean, colours.includes(name) ? Math.round : rounded);
   return blend.value;
 }
 
@@ -424,7 +451,12 @@ function drawAxis(blend, values) {
   return axis;
 }
 
-const isColour = (vector) => Array.isArray(vector) && vector.length === 3 && vector.every((part) => part >= 0 && part <= 255) && Math.max(...vector) > 1;
+// Colours are told by what is stored: three whole numbers that a screen has.
+function hasColours(name, matches) {
+  const held = matches.map(({ values }) => values[name]).filter((value) => value !== null);
+  const isColour = (value) => Array.isArray(value) && value.length === 3 && value.every((part) => Number.isInteger(part) && part >= 0 && part <= 255);
+  return held.every(isColour) && held.flat().some((part) => part > 1);
+}
 
 function swatch(vector, className = "") {
   const made = element("span", `swatch ${className}`);
@@ -433,17 +465,17 @@ function swatch(vector, className = "") {
 }
 
 // A value in large letters, or as the colour that it is.
-function large(value, words, className = "") {
-  if (isColour(value)) return [swatch(value, "large"), element("div", "column", words)];
+function large(name, value, words, className = "") {
+  if (colours.includes(name) && value) return [swatch(value, "large"), element("div", "column", words)];
   return [element("div", words.length > LONGEST ? `${className} long` : className, words)];
 }
 
-const drawVector = (blend) => large(blend.mean, brief(blend), "headline");
+const drawVector = (blend, _, name) => large(name, blend.mean, brief(blend, name), "headline");
 
-function drawLabels(blend) {
+function drawLabels(blend, _, name) {
   const rows = blend.distribution.slice(0, 5).map(({ value, probability }) =>
     element("li", "", element("span", "key", value), drawBar(probability), element("span", "weight", share(probability))));
-  const headline = large(blend.value, brief(blend), "headline");
+  const headline = large(name, blend.value, brief(blend), "headline");
   return rows.length > 1 ? [...headline, element("ol", "shares", ...rows)] : headline;
 }
 
@@ -459,7 +491,7 @@ function drawMatch(match) {
   const entries = byColumn(match.values);
   const values = entries.map(([name, value]) => {
     const shown = element("span", "value");
-    if (isColour(value)) shown.append(swatch(value));
+    if (colours.includes(name) && value) shown.append(swatch(value));
     shown.append(entries.length > 1 ? named([name, value]) : text(value, units.get(name)));
     return shown;
   });
@@ -498,9 +530,10 @@ function drawScored({ scored, keys, coverage, error }) {
 function drawExact(exact) {
   if (!exact.found) return [t("nothing")];
   const entries = byColumn(exact.values);
+  if (!entries.length) return [t("bare")];
   return entries.flatMap(([name, value]) => [
     ...(entries.length > 1 ? [element("div", "column", name)] : []),
-    ...large(value, text(value, units.get(name))),
+    ...large(name, value, text(value, units.get(name))),
   ]);
 }
 
@@ -524,10 +557,11 @@ const drawWeighings = () => $("hand-blend").replaceChildren(...weighings());
 
 function drawManual(manual) {
   const several = Object.keys(manual).length > 1;
+  if (!Object.keys(manual).length) return [element("div", "column", t("unblended"))];
   return byColumn(manual).map(([name, blend]) => element("div", isFaint(blend) ? "faint" : "",
     ...(several ? [element("div", "column", name)] : []),
     ...drawKnown(blend),
-    ...large(blend?.mean, brief(blend))));
+    ...large(name, blend?.mean, brief(blend, name))));
 }
 
 async function weigh() {
@@ -536,14 +570,19 @@ async function weigh() {
   const mine = (weighing = new AbortController());
   const { query, dataset, soft } = last;
   const weights = new Map();
+  const weird = [];
   for (const [i, { lastChild: field }] of [...$("hand-weights").children].entries()) {
     const { key, weight } = soft.matches[i];
-    const given = typed.has(place(key)) ? Number(decimal(field.value)) : 100 * weight; // not as it is rounded
-    field.setAttribute("aria-invalid", !(given >= 0));
-    if (given > 0) weights.set(key, given);
+    const given = typed.has(place(key)) ? Number(decimal(field.value.replace(/%\s*$/, ""))) : 100 * weight; // not as it is rounded
+    const readable = given >= 0 && given <= HEAVIEST;
+    field.setAttribute("aria-invalid", !readable);
+    field.setAttribute("aria-describedby", readable ? "" : "hand-blend");
+    if (!readable) weird.push(field.value);
+    else if (given > 0) weights.set(key, given);
   }
   try {
-    if (!weights.size) weighings = () => [element("div", "column", t("weightless"))];
+    if (weird.length) weighings = () => [element("div", "column", t("weird", weird.join(", ")))];
+    else if (!weights.size) weighings = () => [element("div", "column", t("weightless"))];
     else {
       const body = JSON.stringify({ q: query, dataset, weights: Object.fromEntries(weights), k: 1 });
       const headers = { Accept: "application/json", "Content-Type": "application/json" };
@@ -552,7 +591,7 @@ async function weigh() {
     }
   } catch (error) {
     if (error.name === "AbortError") return;
-    weighings = explain(error);
+    weighings = explain(error, dataset);
   }
   drawWeighings();
 }
@@ -640,8 +679,12 @@ async function listDatasets(wanted) {
 const isWord = (name) => /^[\p{L}_][\p{L}\p{N}_.-]*$/u.test(name) && !/^(and|or|not|in|is|missing)$/i.test(name);
 const spelled = (name) => (isWord(name) ? name : `[${name.replaceAll("]", "]]")}]`);
 
+// What a condition may name: one is kept where another dataset is laid out alike.
+const layout = (name) => JSON.stringify((columns[name] ?? []).map((column) => [column.name, column.type]));
+
 function drawHint() {
   const name = $("dataset").value;
+  hinted = layout(name);
   const own = columns[name] ?? [];
   const example = drawCondition(own);
   $("where").placeholder = example ? t("example", example) : "";
@@ -667,7 +710,7 @@ async function examples() {
     const { entries } = await call(`datasets/${encodeURIComponent(name)}/entries?limit=4`);
     words = entries.map(({ key }) => key);
   }
-  if (name !== $("dataset").value) return []; // another was chosen meanwhile
+  if (name !== $("dataset").value) return null; // another was chosen meanwhile
   offered = words;
   $("examples").replaceChildren(...words.filter((word) => word.length <= LONGEST).map((word) => {
     const button = element("button", "", word);
@@ -679,20 +722,22 @@ async function examples() {
 }
 
 async function chooseDataset() {
-  const here = address;
+  const [here, name] = [address, $("dataset").value];
   const own = !["", ...offered].includes($("q").value); // a question that a person typed is not replaced
   asking?.abort();
   forget();
   say();
-  $("where").value = ""; // it named the columns of another
+  if (layout(name) !== hinted) $("where").value = ""; // it named the columns of another
   try {
     const words = await examples();
-    if (here !== address) return; // gone back meanwhile
-    if (!$("dataset").value) return say(() => [t("empty")]);
-    if (words.length && !own) $("q").value = words[0];
-    ask();
+    if (!words || here !== address) return; // another was chosen, or gone back to, meanwhile
+    if (!own) $("q").value = words[0] ?? "";
+    if (words.length) ask();
+    else say(() => [t(name ? "hollow" : "empty", name)]);
   } catch (error) {
-    say(explain(error), true);
+    if (here !== address || name !== $("dataset").value) return;
+    $("examples").replaceChildren(); // they were those of another
+    say(explain(error, name), true);
   }
 }
 
@@ -842,9 +887,10 @@ async function start() {
     const names = await listDatasets(wanted);
     if (!names.length) return say(() => [t("empty")]);
     const words = await examples();
-    if (here !== address) return; // gone back once more meanwhile
+    if (!words || here !== address) return; // another was chosen, or gone back to, meanwhile
     if (!$("q").value.trim()) $("q").value = words[0] ?? "";
     if (wanted && !names.includes(wanted)) return say(() => [t("absent", wanted)], true);
+    if (!words.length) return say(() => [t("hollow", $("dataset").value)]);
     await ask();
   } catch (error) {
     say(explain(error), true);
@@ -865,10 +911,7 @@ $("temperature").addEventListener("input", () => {
   drawTemperature(0);
   askSoon();
 });
-$("more").addEventListener("click", () => {
-  listed = Math.min(most, listed + SHOWN);
-  ask();
-});
+$("more").addEventListener("click", showMore);
 $("hand").addEventListener("toggle", weigh);
 $("language").addEventListener("click", () => {
   language = language === "es" ? "en" : "es";

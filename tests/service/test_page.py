@@ -171,17 +171,23 @@ def test_weights_by_hand_blend_beside_those_of_attention(browser: Chrome) -> Non
     by_hand(browser, {"méxico": "30", "alemania": "30", "inglaterra": "30", "perro": "10"})
 
     until(browser, lambda: text(browser, "#hand-blend") == "8")
-    by_hand(browser, {"méxico": "1", "alemania": "", "inglaterra": "-2", "perro": "0"})
+    by_hand(browser, {"méxico": "1", "alemania": "", "inglaterra": "", "perro": "0"})
     until(browser, lambda: text(browser, "#hand-blend") == "7")
-    by_hand(browser, {"méxico": "", "alemania": "x", "inglaterra": "-1", "perro": "0"})
+    by_hand(browser, {"méxico": "", "alemania": "", "inglaterra": "0", "perro": "0"})
     said = "Write at least one weight above zero."
     until(browser, lambda: text(browser, "#hand-blend") == said)
     by_hand(browser, {"méxico": "1", "alemania": "1", "inglaterra": "", "perro": ""})
     until(browser, lambda: text(browser, "#hand-blend") == "8.5")
-    by_hand(browser, {"méxico": "0,2", "alemania": "0.2", "inglaterra": ",4", "perro": "x"})
-    until(browser, lambda: text(browser, "#hand-blend") == "8.25")
+    by_hand(browser, {"méxico": "20 %", "alemania": "20.0%", "inglaterra": ",4e2", "perro": "x"})
+    weird = "Cannot be read as a weight: {}. Write numbers from 0 on, such as 12.5 or 12.5%."
+    until(browser, lambda: text(browser, "#hand-blend") == weird.format("x"))
     marked = browser.find_elements(By.CSS_SELECTOR, "#hand-weights [aria-invalid=true]")
     assert [each.get_property("value") for each in marked] == ["x"]
+    assert marked[0].get_attribute("aria-describedby") == "hand-blend"
+    by_hand(browser, {"alemania": "-1", "perro": "1e400"})
+    until(browser, lambda: set(re.split("[,:.] ?", text(browser, "#hand-blend"))) >= {"-1", "1e400"})
+    by_hand(browser, {"méxico": "20 %", "alemania": "20.0%", "inglaterra": "40", "perro": "0"})
+    until(browser, lambda: text(browser, "#hand-blend") == "8.25")
     browser.find_element(By.ID, "language").click()
     assert text(browser, "#hand-blend") == "8,25", "what was typed stays in another language"
 
@@ -255,6 +261,93 @@ def test_a_colour_is_drawn_as_one(browser: Chrome) -> None:
     assert "all others" in text(browser, "#matches .rest")
 
 
+def test_three_numbers_are_no_colour_unless_they_are_stored_as_one(
+    browser: Chrome, bundled: Service
+) -> None:
+    rows = {"casa": [40.4168, 3.7038, 12.5], "piso": [41.25, 2.5, 8]}
+    assert bundled.post("/datasets", {"name": "sitios", "entries": rows}).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=sitios&q=casa&temperature=0.001")
+    until(browser, lambda: weights(browser))
+
+    assert not browser.find_elements(By.CSS_SELECTOR, ".swatch")
+    assert text(browser, HEADLINE) == "40.42, 3.704, 12.5"
+    assert text(browser, "#exact") == "40.4168, 3.7038, 12.5"
+    assert bundled.ask("DELETE", "/datasets/sitios").status == 204
+
+
+def test_a_key_without_values_is_said_to_be_there(browser: Chrome, bundled: Service) -> None:
+    rows = [{"key": "pan"}, {"key": "sal"}]
+    assert bundled.post("/datasets", {"name": "claves", "entries": rows}).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=claves&q=pan")
+    until(browser, lambda: weights(browser))
+
+    there = "the key is there, and has no values"
+    assert text(browser, "#exact") == there
+    assert said_aloud(browser).startswith(f"By exact lookup: {there}. ")
+    browser.find_element(By.CSS_SELECTOR, "#hand summary").click()
+    said = "The dataset has no column of values to blend."
+    until(browser, lambda: text(browser, "#hand-blend") == said)
+    assert bundled.ask("DELETE", "/datasets/claves").status == 204
+
+
+def test_an_empty_dataset_is_said_to_be_one(browser: Chrome, bundled: Service) -> None:
+    assert bundled.post("/datasets", {"name": "vacío", "entries": {"a": 1}}).status == 201
+    assert bundled.ask("DELETE", "/datasets/vac%C3%ADo/entries/a").status == 204
+    browser.get(bundled.origin + "/?lang=en&dataset=paises&q=animal")
+    until(browser, lambda: weights(browser))
+    browser.find_element(By.XPATH, "//span[@id='examples']/button[.='país']").click()
+    until(browser, lambda: "“país”" in text(browser, "#reason"))
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("vacío")
+    said = "The dataset “vacío” has no entries: load a table"
+    until(browser, lambda: text(browser, "#status").startswith(said))
+
+    assert browser.find_element(By.ID, "q").get_property("value") == ""
+    assert not browser.find_element(By.ID, "examples").is_displayed()
+    field = browser.find_element(By.ID, "q")
+    field.send_keys("pan", Keys.ENTER)
+    until(browser, lambda: text(browser, "#trust").startswith(said))
+    browser.get(bundled.origin + "/?lang=es&dataset=vacío")
+    until(browser, lambda: text(browser, "#status").startswith("Los datos «vacío» no tienen"))
+    assert bundled.ask("DELETE", "/datasets/vac%C3%ADo").status == 204
+
+
+def test_datasets_that_are_only_passed_through_are_not_asked(
+    browser: Chrome, bundled: Service
+) -> None:
+    rows = {"españa": {"valor": 1}, "perro": {"valor": 2}}
+    for name, first in (("otros", "españa"), ("aparte", "a")):
+        entries = {first: rows["perro"]} if name == "aparte" else rows
+        assert bundled.post("/datasets", {"name": name, "entries": entries}).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=paises&q=país&where=valor+>+1")
+    until(browser, lambda: weights(browser))
+    steps = browser.execute_script("return history.length")
+    browser.execute_script(HELD)
+    dataset = Select(browser.find_element(By.ID, "dataset"))
+    dataset.select_by_value("aparte")
+    until(browser, lambda: browser.execute_script("return Boolean(window.release)"))
+    browser.execute_script("passed = release; release = null")
+    dataset.select_by_value("otros")
+    until(browser, lambda: browser.execute_script("return Boolean(window.release)"))
+    browser.execute_script("passed(); release()")
+    until(browser, lambda: list(weights(browser)) == ["perro"])
+
+    assert browser.execute_script("return history.length") == steps + 1
+    where = browser.find_element(By.ID, "where")
+    assert where.get_property("value") == "valor > 1", "the columns are the same"
+    assert bundled.ask("DELETE", "/datasets/aparte").status == 204
+    browser.execute_script("window.release = null")
+    dataset.select_by_value("aparte")
+    until(browser, lambda: browser.execute_script("return Boolean(window.release)"))
+    browser.execute_script("release()")
+    until(browser, lambda: text(browser, "#status").startswith("There is no dataset “aparte”"))
+    assert not browser.find_elements(By.CSS_SELECTOR, "#examples button")
+    dataset.select_by_value("traduccion")
+    until(browser, lambda: "“GATO”" in text(browser, "#reason"))
+    assert where.get_property("value") == ""
+    browser.get_log("browser")  # the one 404 that was asked for
+    assert bundled.ask("DELETE", "/datasets/otros").status == 204
+
+
 def test_more_keys_are_listed_when_asked_for(browser: Chrome) -> None:
     more = browser.find_element(By.ID, "more")
     assert not more.is_displayed(), "all four are listed"
@@ -279,7 +372,12 @@ def test_more_keys_are_listed_when_asked_for(browser: Chrome) -> None:
         more.click()
         until(browser, lambda number=number: len(weights(browser)) == number)
     assert not more.is_displayed()
+    assert text(browser, "#first") == "Only the first 100 are listed."
+    assert said_aloud(browser) == "Keys listed: 100. Only the first 100 are listed."
+    row = browser.find_element(By.CSS_SELECTOR, "#matches li:nth-child(91)")
+    assert browser.switch_to.active_element == row, "the first that is new"
     assert len(ask(browser, "wet sand")) == 10
+    assert text(browser, "#first") == ""
     browser.back()
     until(browser, lambda: "tropical" in text(browser, "#reason"))
     assert len(weights(browser)) == 100, "as many as that question had"
