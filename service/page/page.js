@@ -32,8 +32,10 @@ const TEXTS = {
     own: "Load, download or delete a table", keyColumn: "Column of keys (found if left empty)",
     attributes: "Columns to filter by and not to blend, separated by commas",
     gaps: "Texts that mean “no value”, separated by commas", file: "File", name: "Name", load: "Load", cancel: "Cancel",
+    duplicates: "A key that stands twice", error: "is a fault (error)", firstOne: "keeps its first values (first)", lastOne: "keeps its last values (last)", mean: "gets their mean (mean)",
+    charset: "Encoding of the text (found if left empty)", decimal: "Decimal mark", byLooks: "found for each column", point: "point: 1.5", comma: "comma: 1,5",
     replace: "replace the dataset of that name, if there is one",
-    skip: "leave out rows that cannot be read (on_error=skip)", leftOut: "Rows left out: {0}.",
+    skip: "leave out rows that cannot be read", leftOut: "Rows left out: {0}.",
     taken: "There is a dataset of that name already: tick “replace”, or choose another name.",
     number: "numbers", vector: "vectors", category: "labels", text: "texts", undecided: "nothing yet", filter: "to filter by",
     formats: "CSV, TSV, JSON, JSON Lines or Parquet: one column of keys, the others values. It stays on this machine.",
@@ -48,6 +50,7 @@ const TEXTS = {
     inEnglish: "", asking: "Asking…",
     remove: "Delete the dataset “{0}”…", certain: "Delete the dataset “{0}” (entries: {1})? It cannot be brought back.", removed: "Deleted: {0}.",
     overwrite: "Replace the dataset “{0}” (entries: {1})? What it holds now cannot be brought back.", download: "Download “{0}” as", excel: "CSV with decimal commas (Excel)",
+    go: "Go to “{0}”", stopped: "Cancelled. If all of it had arrived already, it is loaded all the same.",
     cancelled: "Cancelled; nothing was loaded.", noValue: "no value",
     steps: "Every step, with its numbers", json: "The same as JSON", tokens: "Tokens of the question",
     peak: "Largest cosine/τ (max)", normaliser: "Z, the sum of exp over all keys",
@@ -82,8 +85,10 @@ const TEXTS = {
     own: "Cargar, descargar o borrar una tabla", keyColumn: "Columna de claves (si se deja vacía, se averigua)",
     attributes: "Columnas para filtrar y no mezclar, separadas por comas",
     gaps: "Textos que significan «sin valor», separados por comas", file: "Fichero", name: "Nombre", load: "Cargar", cancel: "Cancelar",
+    duplicates: "Una clave repetida", error: "es un error (error)", firstOne: "conserva los primeros valores (first)", lastOne: "conserva los últimos valores (last)", mean: "recibe su media (mean)",
+    charset: "Codificación del texto (si se deja vacía, se averigua)", decimal: "Signo decimal", byLooks: "se averigua en cada columna", point: "punto (point): 1.5", comma: "coma (comma): 1,5",
     replace: "reemplazar los datos que tengan ese nombre, si los hay",
-    skip: "dejar fuera las filas que no se puedan leer (on_error=skip)", leftOut: "Filas que quedan fuera: {0}.",
+    skip: "dejar fuera las filas que no se puedan leer", leftOut: "Filas que quedan fuera: {0}.",
     taken: "Ya hay datos con ese nombre: marca «reemplazar» o elige otro nombre.",
     number: "números", vector: "vectores", category: "etiquetas", text: "textos", undecided: "aún nada", filter: "para filtrar",
     formats: "CSV, TSV, JSON, JSON Lines o Parquet: una columna de claves y las demás de valores. No sale de esta máquina.",
@@ -118,6 +123,7 @@ const TEXTS = {
     inEnglish: "El servicio lo explica en inglés:", asking: "Preguntando…",
     remove: "Borrar los datos «{0}»…", certain: "¿Borrar los datos «{0}» (entradas: {1})? No se podrán recuperar.", removed: "Borrados: {0}.",
     overwrite: "¿Reemplazar los datos «{0}» (entradas: {1})? Los de ahora no se podrán recuperar.", download: "Descargar «{0}» como", excel: "CSV con coma decimal (Excel)",
+    go: "Ir a «{0}»", stopped: "Cancelado. Si ya había llegado todo, se carga de todos modos.",
     cancelled: "Cancelado; no se ha cargado nada.", noValue: "sin valor",
     steps: "Cada paso, con sus números", json: "Lo mismo en JSON", tokens: "Tokens de la pregunta",
     peak: "Mayor coseno/τ (máx)", normaliser: "Z, la suma de exp de todas las claves",
@@ -135,7 +141,7 @@ const SPOKEN = 3; // columns that a screen reader is told of at once
 const LONGEST = 60; // characters of an example, or of a value in large letters
 const HEAVIEST = 1e150; // what the service takes for a weight
 const GLIMPSE = 100; // pixels of an answer that are seen to be one
-const CHECKED = ["where", "tolerance"]; // fields whose faults the service names
+const BLAMED = { "dataset-exists": "name", "unreadable-source": "file", "bad-rows": "file", "too-large": "file" }; // the field that a problem is about where it names none
 
 const $ = (id) => document.getElementById(id);
 let address = new URLSearchParams(location.search);
@@ -160,9 +166,10 @@ let weighings = () => []; // makes what their weights give, in the language of n
 let explaining = null; // the AbortController of the steps that are asked for
 let explained = null; // the comparison whose steps are shown
 let steps = () => []; // makes them, in the language of now
-let job = null; // the id of the load under way
+let stop = null; // what Cancel does to the load under way
+let touched = false; // whether a person did something else in the page since that began
 const typed = new Map(); // the weights that a person wrote, by dataset and key
-const kept = (() => { try { return localStorage; } catch { return {}; } })(); // it too, for who leaves and comes back
+const kept = (() => { try { return sessionStorage; } catch { return {}; } })(); // the id of the load, for who leaves and comes back in the same tab
 let suggested = ""; // the name of the file that was chosen, for a dataset
 
 const t = (name, ...parts) => TEXTS[language][name].replace(/\{(\d)\}/g, (_, i) => parts[i]); // all at once: a part may have braces too
@@ -191,6 +198,13 @@ function element(tag, className, ...children) {
   return made;
 }
 
+function button(words, work, className) {
+  const made = element("button", className, words);
+  made.type = "button";
+  made.addEventListener("click", work);
+  return made;
+}
+
 function shape(tag, attributes, ...children) {
   const made = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
@@ -202,12 +216,29 @@ function shape(tag, attributes, ...children) {
 
 class Problem extends Error {
   constructor(problem) {
-    const faults = (problem.errors || []).map((fault) => `${fault.where}: ${fault.message}`);
-    const counted = problem.type === "/problems/bad-rows"; // the detail has their number, and what to do
-    super(faults.length && !counted ? faults.join("\n") : problem.detail);
-    this.type = problem.type;
-    this.fields = (problem.errors || []).map((fault) => fault.where.split(".")[0]);
+    super(problem.detail);
+    this.type = problem.type.split("/").pop();
+    this.faults = this.type === "bad-rows" ? [] : problem.errors ?? []; // of rows, the detail has the number, and what to do
+    this.fields = [BLAMED[this.type], ...this.faults.map(fieldOf)];
   }
+}
+
+const fieldOf = (fault) => fault.where.split(".")[0];
+
+// Mark the fields of a form that a problem is about, and no others; give the first.
+function blame(form, fields = []) {
+  for (const field of form.elements) {
+    if (fields.includes(field.name)) field.setAttribute("aria-invalid", "true");
+    else field.removeAttribute("aria-invalid");
+  }
+  return form.querySelector("[aria-invalid]");
+}
+
+// A field as the page calls it, without what its label explains.
+function label(name) {
+  const field = $(name);
+  const words = field?.getAttribute("aria-label") ?? field?.labels?.[0]?.querySelector("[data-t]").textContent;
+  return words?.replace(/( \(|, ).*/, "");
 }
 
 async function call(path, options) {
@@ -216,7 +247,7 @@ async function call(path, options) {
     response = await fetch(path, { headers: { Accept: "application/json" }, ...options });
     body = response.status === 204 ? null : await response.json(); // a proxy may answer for the service, with a page or its own JSON
   } catch (error) {
-    if (error.name === "AbortError") throw error;
+    if (options?.signal?.aborted) throw error;
     throw new Error("unreachable");
   }
   if (!response.ok) throw body.type ? new Problem(body) : new Error("unreachable");
@@ -239,7 +270,7 @@ async function whenReady(path, options) {
     try {
       return await call(path, options);
     } catch (error) {
-      if (error.type !== "/problems/not-ready") throw error;
+      if (error.type !== "not-ready") throw error;
       say(explain(error));
       await pause(700);
     }
@@ -261,17 +292,20 @@ function write(line, make) {
 // What the service says is English, and is marked so: a voice that reads Spanish would garble it.
 function explain(error, name = $("dataset").value) {
   if (!(error instanceof Problem)) return () => [TEXTS[language][error.message] ?? error.message];
-  const type = error.type.split("/").pop();
-  const own = { "unknown-dataset": "absent", "unknown-job": "lost", "dataset-exists": "taken" }[type];
+  const own = { "unknown-dataset": "absent", "unknown-job": "lost", "dataset-exists": "taken" }[error.type];
   if (own) return () => [t(own, name)];
-  return () => inEnglish(error.message, TEXTS[language].problems[type]);
+  const lines = error.faults.length ? error.faults : [error];
+  return () => inEnglish(lines, TEXTS[language].problems[error.type]);
 }
 
-function inEnglish(message, heading) {
-  const words = element("span", "", message);
-  words.lang = "en";
-  const before = [heading, t("inEnglish")].filter(Boolean);
-  return before.length ? [before.join(" "), "\n", words] : [words];
+function inEnglish(lines, heading) {
+  const before = [heading, t("inEnglish")].filter(Boolean).join(" ");
+  return lines.flatMap((line, i) => {
+    const own = line.where && label(fieldOf(line));
+    const words = element("span", "", line.where && !own ? `${line.where}: ${line.message}` : line.message);
+    words.lang = "en";
+    return [...(i ? ["\n"] : before ? [before, "\n"] : []), ...(own ? [`${own}: `] : []), words];
+  });
 }
 
 function asked() {
@@ -290,7 +324,7 @@ async function ask() {
   say();
   const slow = setTimeout(() => say(() => [t("asking")]), 1000);
   $("result").classList.add("waiting");
-  for (const name of CHECKED) $(name).removeAttribute("aria-invalid");
+  blame($("ask"));
   try {
     const found = await whenReady(`compare?${new URLSearchParams(question)}`, { signal: mine.signal });
     last = { ...found, question };
@@ -302,7 +336,7 @@ async function ask() {
       most = listed = Math.max(SHOWN, listed - SHOWN); // the service allows no more
       return ask();
     }
-    for (const name of CHECKED) if (error.fields?.includes(name)) $(name).setAttribute("aria-invalid", "true");
+    blame($("ask"), error.fields);
     listed = SHOWN;
     forget();
     say(explain(error, question.dataset), true);
@@ -317,6 +351,7 @@ async function submit() {
   const before = last;
   await ask();
   if (last && last === before) return; // another question has taken its place
+  $("ask").querySelector("[aria-invalid]")?.focus({ preventScroll: true });
   const shown = $(last ? "result" : "status");
   if (shown.getBoundingClientRect().top < visualViewport.height - GLIMPSE) return;
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -474,9 +509,29 @@ const drawVector = (blend, _, name) => large(name, blend.mean, brief(blend, name
 
 function drawLabels(blend, _, name) {
   const rows = blend.distribution.slice(0, 5).map(({ value, probability }) =>
-    element("li", "", element("span", "key", value), drawBar(probability), element("span", "weight", share(probability))));
+    element("li", "", cut(value), drawBar(probability), element("span", "weight", share(probability))));
   const headline = large(name, blend.value, brief(blend), "headline");
   return rows.length > 1 ? [...headline, element("ol", "shares", ...rows)] : headline;
+}
+
+// A key or a label that does not fit is a button that shows all of it, and hides it again.
+const cuts = new ResizeObserver((seen) => {
+  for (const { target } of seen) if (target.scrollHeight > target.clientHeight + 1 && !target.hasAttribute("aria-expanded")) {
+    for (const [name, value] of Object.entries({ role: "button", tabindex: 0, "aria-expanded": false })) target.setAttribute(name, value);
+  }
+});
+
+function cut(words) {
+  const made = element("span", "key", words);
+  cuts.observe(made);
+  return made;
+}
+
+function showWhole(event) {
+  const made = event.target.closest(".key[aria-expanded]");
+  if (!made || (event.type === "keydown" ? !["Enter", " "].includes(event.key) : !getSelection().isCollapsed)) return; // who marks a part may want to copy it
+  event.preventDefault(); // a label would hand it on to its field, and a space move the page
+  made.setAttribute("aria-expanded", made.getAttribute("aria-expanded") === "false");
 }
 
 function drawBar(weight) {
@@ -497,7 +552,7 @@ function drawMatch(match) {
   });
   for (const entry of byColumn(match.attributes)) values.push(element("span", "value", named(entry)));
   const weight = element("span", "weight", share(match.weight), element("span", "score", `${t("score")} ${fixed(match.score)}`));
-  const row = element("li", "match", element("div", "", element("span", "key", match.key), ...values), drawBar(match.weight), weight);
+  const row = element("li", "match", element("div", "", cut(match.key), ...values), drawBar(match.weight), weight);
   row.dataset.key = match.key;
   row.dataset.weight = match.weight;
   return row;
@@ -545,7 +600,7 @@ function drawHand(soft) {
     const field = element("input");
     Object.assign(field, { inputMode: "decimal", autocomplete: "off", value: typed.get(place(key)) ?? number(100 * weight, 2) });
     field.addEventListener("input", () => { typed.set(place(key), field.value); weighSoon(); });
-    return element("label", "", element("span", "key", key), field);
+    return element("label", "", cut(key), field);
   }));
   if (last !== weighed) weighings = () => []; // another answer
   weighed = last;
@@ -630,7 +685,7 @@ function drawExplanation({ tokens, temperature, max_logit: peak, normaliser, err
 function drawTable(rows, others) {
   const names = ["key", "score", "logit", "exp", "weight"];
   const head = names.map((name) => scoped("col", t(name)));
-  const body = rows.map(({ key, ...row }) => drawRow(element("span", "key", key), names.slice(1).map((name) => number(row[name]))));
+  const body = rows.map(({ key, ...row }) => drawRow(cut(key), names.slice(1).map((name) => number(row[name]))));
   if (others.keys) body.push(drawRow(`${t("others")} (${t("keys", number(others.keys, 9))})`, ["", "", number(others.exp), number(others.weight)]));
   const box = element("div", "sideways", element("table", "", element("thead", "", element("tr", "", ...head)), element("tbody", "", ...body)));
   box.tabIndex = 0; // for the arrow keys to move it
@@ -712,12 +767,7 @@ async function examples() {
   }
   if (name !== $("dataset").value) return null; // another was chosen meanwhile
   offered = words;
-  $("examples").replaceChildren(...words.filter((word) => word.length <= LONGEST).map((word) => {
-    const button = element("button", "", word);
-    button.type = "button";
-    button.addEventListener("click", () => { $("q").value = word; submit(); });
-    return button;
-  }));
+  $("examples").replaceChildren(...words.filter((word) => word.length <= LONGEST).map((word) => button(word, () => { $("q").value = word; submit(); })));
   return words;
 }
 
@@ -751,39 +801,83 @@ function tell(make, { bad = false, live = "polite" } = {}) {
   write($("loading"), make);
 }
 
+// Buttons are disabled while their work goes on. Who pressed one finds the focus there again, or on what is said of it.
+async function once(work, name) {
+  const [pressed, buttons] = [document.activeElement, [$("load"), $("delete")]];
+  for (const button of buttons) button.disabled = true;
+  if (pressed.disabled) focusOn($("loading"));
+  try {
+    await work();
+  } catch (error) {
+    tell(explain(error, name), { bad: true });
+    const field = blame($("upload"), error.fields);
+    if ($("upload").contains(document.activeElement)) field?.focus();
+  }
+  for (const button of buttons) button.disabled = false;
+  if (document.activeElement === $("loading")) pressed.focus({ preventScroll: true });
+}
+
 // See a load to its end; `send` gives its outcome, or its job.
 async function load(send) {
   const file = $("file").files[0];
+  touched = false;
+  blame($("upload"));
   $("progress").hidden = false;
   $("progress").removeAttribute("value");
-  const buttons = [$("upload").querySelector("button[type=submit]"), $("delete")];
-  for (const button of buttons) button.disabled = true;
-  try {
-    let outcome = await send();
-    if ("state" in outcome) outcome = await finished(outcome);
+  await once(async () => {
+    const sent = await send();
+    const outcome = "state" in sent ? await finished(sent) : sent;
+    offerCancel();
     await began;
+    const follow = !touched || !$("dataset").value; // what a person does meanwhile is theirs
     tell(() => [
       t("loaded", number(outcome.loaded, 9), outcome.key_column, outcome.columns.map(drawColumn).join(", ") || "–"),
       ...(outcome.bad_row_count ? [" ", t("leftOut", number(outcome.bad_row_count, 9))] : []),
-      ...(outcome.notes.length ? ["\n", ...inEnglish(outcome.notes.map((note) => `${note}.`).join(" "))] : []),
+      ...(outcome.notes.length ? ["\n", ...inEnglish([{ message: outcome.notes.map((note) => `${note}.`).join(" ") }])] : []),
+      ...(follow ? [] : [" ", button(t("go", outcome.dataset), () => { $("dataset").focus(); go(outcome.dataset); }, "quiet")]),
     ]);
     for (const name of ["replace", "skip"]) $(name).checked = false; // each load is asked for anew
     if ($("file").files[0] === file) $("upload").reset(); // and no other table was chosen meanwhile
-    await listDatasets(outcome.dataset);
-    await chooseDataset();
+    if (follow) return go(outcome.dataset);
+    await listDatasets($("dataset").value);
+    drawHint();
+  });
+  offerCancel();
+  $("progress").hidden = true;
+}
+
+async function go(name) {
+  await listDatasets(name);
+  await chooseDataset();
+}
+
+// What Cancel does now; without it there is nothing to cancel.
+function offerCancel(how = null) {
+  stop = how;
+  if (!how && document.activeElement === $("cancel")) focusOn($("loading"));
+  $("cancel-line").hidden = !how;
+}
+
+async function cancel() {
+  const how = stop;
+  stop = null; // once is enough
+  try {
+    await how?.();
   } catch (error) {
+    if ($("cancel-line").hidden) return; // the load has ended meanwhile
+    stop = how;
     tell(explain(error), { bad: true });
   }
-  for (const button of buttons) button.disabled = false;
-  $("progress").hidden = true;
 }
 
 async function sendTable() {
   if ($("replace").checked && !(await agreed("overwrite", $("name").value))) throw new Error("cancelled");
   tell(() => [t("sending")]);
   const table = new FormData($("upload"));
-  for (const name of ["key", "attributes", "missing"]) if (!table.get(name).trim()) table.delete(name);
-  return call("datasets", { method: "POST", body: table });
+  for (const [name, value] of [...table]) if (typeof value === "string" && !value.trim()) table.delete(name);
+  const sending = new AbortController();
+  offerCancel(() => sending.abort(new Error("stopped")));
+  return call("datasets", { method: "POST", body: table, signal: sending.signal });
 }
 
 // What a dataset holds is not lost before a person agrees. Where there is none, nothing is.
@@ -793,22 +887,17 @@ async function agreed(question, name) {
   return !there || confirm(t(question, name, number(there.entries, 9)));
 }
 
-async function deleteDataset() {
-  const name = $("dataset").value;
-  try {
-    if (!(await agreed("certain", name))) return;
-    await call(`datasets/${encodeURIComponent(name)}`, { method: "DELETE" });
-    tell(() => [t("removed", name)]);
-    await listDatasets($("dataset").value);
-    await chooseDataset();
-  } catch (error) {
-    tell(explain(error), { bad: true });
-  }
+async function deleteDataset(name) {
+  if (!(await agreed("certain", name))) return;
+  await call(`datasets/${encodeURIComponent(name)}`, { method: "DELETE" });
+  tell(() => [t("removed", name)]);
+  await listDatasets($("dataset").value);
+  await chooseDataset();
 }
 
 async function finished(state) {
-  job = kept.job = state.id;
-  $("cancel-line").hidden = false;
+  kept.job = state.id;
+  offerCancel(() => call(`jobs/${state.id}`, { method: "DELETE" }));
   try {
     while (state.finished === null) {
       try {
@@ -821,9 +910,7 @@ async function finished(state) {
       await pause(400);
     }
   } finally {
-    $("cancel-line").hidden = true;
-    job = null;
-    if (kept.job === state.id) delete kept.job; // another page may see to another
+    delete kept.job;
   }
   if (state.state === "cancelled") throw new Error("cancelled");
   if (state.problem) throw new Problem(state.problem);
@@ -913,6 +1000,7 @@ $("temperature").addEventListener("input", () => {
 });
 $("more").addEventListener("click", showMore);
 $("hand").addEventListener("toggle", weigh);
+for (const type of ["click", "keydown"]) $("result").addEventListener(type, showWhole);
 $("language").addEventListener("click", () => {
   language = language === "es" ? "en" : "es";
   address.set("lang", language);
@@ -927,8 +1015,12 @@ $("upload").addEventListener("submit", (event) => {
   event.preventDefault();
   load(sendTable);
 });
-$("delete").addEventListener("click", deleteDataset);
-$("cancel").addEventListener("click", () => { if (job) call(`jobs/${job}`, { method: "DELETE" }).catch((error) => tell(explain(error), { bad: true })); });
+$("delete").addEventListener("click", () => {
+  const name = $("dataset").value;
+  once(() => deleteDataset(name), name);
+});
+$("cancel").addEventListener("click", cancel);
+for (const type of ["input", "click", "popstate"]) addEventListener(type, ({ target }) => { touched ||= !target.closest?.(".upload"); });
 addEventListener("popstate", () => {
   const chosen = address.has("lang");
   address = new URLSearchParams(location.search);

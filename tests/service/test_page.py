@@ -128,6 +128,25 @@ def chosen(browser: Chrome, table: Path) -> WebElement:
     return browser.find_element(By.CSS_SELECTOR, "#upload .main")
 
 
+def hold(browser: Chrome, which: str) -> None:
+    """Keep back the requests of which that JavaScript is true, until the page's ``release()``."""
+    browser.execute_script(
+        "const answered = window.fetch;"
+        "window.fetch = async (path, options) => {"
+        f"  if ({which}) await new Promise((go) => {{ window.release = go; }});"
+        "  return answered(path, options);"
+        "};"
+    )
+
+
+def held(browser: Chrome) -> bool:
+    return bool(browser.execute_script("return Boolean(window.release)"))
+
+
+def focused(browser: Chrome) -> str | None:
+    return browser.switch_to.active_element.get_attribute("id")
+
+
 def text(browser: Chrome, selector: str) -> str:
     found: str = browser.find_element(By.CSS_SELECTOR, selector).text
     return found
@@ -229,25 +248,15 @@ def test_a_weight_that_was_typed_stays_with_its_key_and_the_others_are_attention
 
 
 def test_weights_by_hand_give_nothing_to_another_question(browser: Chrome) -> None:
-    browser.execute_script(WEIGHED)
+    hold(browser, "options?.method === 'POST'")
     browser.find_element(By.CSS_SELECTOR, "#hand summary").click()
-    until(browser, lambda: browser.execute_script("return Boolean(window.release)"))
+    until(browser, lambda: held(browser))
     browser.find_element(By.CSS_SELECTOR, "#hand summary").click()
     ask(browser, "mascota")
     browser.execute_script("release(); return new Promise((done) => setTimeout(done, 300))")
 
     blend = browser.find_element(By.ID, "hand-blend")
     assert blend.get_property("textContent") == ""
-
-
-# What weights by hand give, kept back until the test lets it come.
-WEIGHED = """
-const answered = window.fetch;
-window.fetch = async (path, options) => {
-  if (options?.method === "POST") await new Promise((go) => { window.release = go; });
-  return answered(path, options);
-};
-"""
 
 
 def test_a_colour_is_drawn_as_one(browser: Chrome) -> None:
@@ -321,13 +330,13 @@ def test_datasets_that_are_only_passed_through_are_not_asked(
     browser.get(bundled.origin + "/?lang=en&dataset=paises&q=país&where=valor+>+1")
     until(browser, lambda: weights(browser))
     steps = browser.execute_script("return history.length")
-    browser.execute_script(HELD)
+    hold(browser, "path.includes('/entries')")
     dataset = Select(browser.find_element(By.ID, "dataset"))
     dataset.select_by_value("aparte")
-    until(browser, lambda: browser.execute_script("return Boolean(window.release)"))
+    until(browser, lambda: held(browser))
     browser.execute_script("passed = release; release = null")
     dataset.select_by_value("otros")
-    until(browser, lambda: browser.execute_script("return Boolean(window.release)"))
+    until(browser, lambda: held(browser))
     browser.execute_script("passed(); release()")
     until(browser, lambda: list(weights(browser)) == ["perro"])
 
@@ -337,7 +346,7 @@ def test_datasets_that_are_only_passed_through_are_not_asked(
     assert bundled.ask("DELETE", "/datasets/aparte").status == 204
     browser.execute_script("window.release = null")
     dataset.select_by_value("aparte")
-    until(browser, lambda: browser.execute_script("return Boolean(window.release)"))
+    until(browser, lambda: held(browser))
     browser.execute_script("release()")
     until(browser, lambda: text(browser, "#status").startswith("There is no dataset “aparte”"))
     assert not browser.find_elements(By.CSS_SELECTOR, "#examples button")
@@ -478,7 +487,9 @@ def test_a_margin_of_error_is_asked_with_and_what_was_scored_is_said(browser: Ch
     field.send_keys("0,1", Keys.ENTER)
     until(browser, lambda: "tolerance=0.1" in browser.current_url)
     field.send_keys("x", Keys.ENTER)
-    until(browser, lambda: "tolerance: write a number from 0" in text(browser, "#status"))
+    said = "margin of error: write a number from 0"
+    until(browser, lambda: text(browser, "#status").startswith(said))
+    until(browser, lambda: focused(browser) == "tolerance")
     assert field.get_attribute("aria-invalid") == "true"
 
     attention = {"scored": 5012, "keys": 1000000, "coverage": 0.9923, "error": 0.0101}
@@ -688,11 +699,115 @@ def test_a_long_load_shows_its_progress_and_can_be_cancelled(
 
     until(browser, lambda: "Encoding" in text(browser, "#loading"))
     until(browser, lambda: PACE.search(text(browser, "#loading")))
-    browser.find_element(By.ID, "cancel").click()
+    browser.execute_script(
+        "window.asked = []; const answered = window.fetch; const cancel = $('cancel');"
+        "window.fetch = (...all) => { asked.push(all[1]?.method); return answered(...all); };"
+        "cancel.focus(); cancel.click(); cancel.click();"
+    )
     until(browser, lambda: text(browser, "#loading") == "Cancelled; nothing was loaded.")
+    until(browser, lambda: not browser.find_element(By.ID, "cancel").is_displayed())
+    assert browser.execute_script("return asked").count("DELETE") == 1
+    assert focused(browser) == "loading"
     browser.find_element(By.ID, "language").click()
     assert text(browser, "#loading") == "Cancelado; no se ha cargado nada."
     assert bundled.get("/datasets/long").status == 404
+
+
+def test_a_load_that_ends_leaves_what_a_person_does_meanwhile_alone(
+    browser: Chrome, bundled: Service, tmp_path: Path
+) -> None:
+    table = tmp_path / "listo.csv"
+    table.write_text("key,value\nuno,1\ndos,2\n", "utf-8")
+    load = chosen(browser, table)
+    hold(browser, "options?.method === 'POST'")
+    load.click()
+    until(browser, lambda: held(browser))
+    browser.find_element(By.ID, "where").send_keys("valor > 5")
+    question = browser.find_element(By.ID, "q")
+    question.clear()
+    question.send_keys("half a ques")
+    address = browser.current_url
+    browser.execute_script("release()")
+    until(browser, lambda: text(browser, "#loading").endswith("Go to “listo”"))
+    until(browser, load.is_enabled)
+
+    dataset = Select(browser.find_element(By.ID, "dataset"))
+    assert (dataset.first_selected_option.text, browser.current_url) == ("paises", address)
+    assert "listo" in [each.text for each in dataset.options]
+    assert browser.find_element(By.ID, "where").get_property("value") == "valor > 5"
+    assert question.get_property("value") == "half a ques"
+    assert focused(browser) == "q"
+    browser.find_element(By.CSS_SELECTOR, "#loading button").click()
+    until(browser, lambda: set(weights(browser)) == {"uno", "dos"})
+    assert focused(browser) == "dataset"
+    assert bundled.ask("DELETE", "/datasets/listo").status == 204
+
+
+def test_a_table_on_its_way_to_the_service_can_be_stopped(
+    browser: Chrome, bundled: Service, tmp_path: Path
+) -> None:
+    table = tmp_path / "slow.csv"
+    table.write_text("key,value\n" + "".join(f"row number {i},{i}\n" for i in range(40_000)))
+    slow = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 20_000}
+    load = chosen(browser, table)
+    try:
+        browser.execute_cdp_cmd("Network.emulateNetworkConditions", slow)
+        load.click()
+        until(browser, browser.find_element(By.ID, "cancel").is_displayed)
+        browser.find_element(By.ID, "cancel").click()
+        until(browser, lambda: text(browser, "#loading").startswith("Cancelled. If all of it"))
+    finally:
+        browser.execute_cdp_cmd(
+            "Network.emulateNetworkConditions", {**slow, "uploadThroughput": -1}
+        )
+
+    until(browser, load.is_enabled)
+    assert bundled.get("/datasets/slow").status == 404
+
+
+def test_faults_of_a_load_lead_to_their_fields(
+    browser: Chrome, bundled: Service, tmp_path: Path
+) -> None:
+    def value(field: str, typed: str) -> None:
+        found = browser.find_element(By.ID, field)
+        found.clear()
+        found.send_keys(typed)
+
+    table = tmp_path / "café.csv"
+    table.write_bytes("producto;precio\ncafé;1,500\ncafé;2,500\n".encode("cp1252"))
+    load = chosen(browser, table)
+    named = "return [...$('upload').querySelectorAll('label code')].map((each) => each.textContent)"
+    assert browser.execute_script(named) == [
+        "key", "attributes", "missing", "duplicates", "encoding", "decimal",
+        "if_exists=replace", "on_error=skip",
+    ]  # fmt: skip
+    value("name", ".x")
+    value("encoding", "bogus")
+    load.send_keys(Keys.ENTER)
+    until(browser, lambda: focused(browser) == "name")
+    marked = browser.find_elements(By.CSS_SELECTOR, "#upload [aria-invalid]")
+    assert [each.get_attribute("id") for each in marked] == ["name", "encoding"]
+    assert {each.get_attribute("aria-errormessage") for each in marked} == {"loading"}
+    lines = text(browser, "#loading").split("\n")
+    assert lines[0].startswith("Name: write 1 to 100 letters")
+    assert lines[1].startswith("Encoding of the text: 'bogus' is no encoding")
+    browser.find_element(By.ID, "language").click()
+    said = "Codificación del texto: 'bogus' is no encoding"
+    assert said in text(browser, "#loading") and said not in text(browser, "#loading [lang=en]")
+
+    value("name", "café")
+    value("encoding", "cp1252")
+    load.click()
+    until(browser, lambda: "duplicates=first, last or mean" in text(browser, "#loading"))
+    until(browser, lambda: focused(browser) == "file")
+    Select(browser.find_element(By.ID, "duplicates")).select_by_value("mean")
+    Select(browser.find_element(By.ID, "decimal")).select_by_value("comma")
+    load.click()
+    until(browser, lambda: list(weights(browser)) == ["café"])
+    assert bundled.get("/datasets/caf%C3%A9/entries/caf%C3%A9").json["values"] == {"precio": 2}
+    until(browser, lambda: focused(browser) == "load")
+    assert not browser.find_elements(By.CSS_SELECTOR, "#upload [aria-invalid]")
+    assert bundled.ask("DELETE", "/datasets/caf%C3%A9").status == 204
 
 
 def test_a_load_is_shown_again_to_who_left_the_page(
@@ -712,6 +827,14 @@ def test_a_load_is_shown_again_to_who_left_the_page(
         browser.get(service.origin + "/?lang=es&q=perro")
         until(browser, lambda: "Codificando" in text(browser, "#loading"))
         assert not browser.find_element(By.CSS_SELECTOR, "#upload .main").is_enabled()
+        here = browser.current_window_handle
+        browser.switch_to.new_window("tab")
+        browser.get(service.origin + "/?lang=en")
+        until(browser, lambda: weights(browser))
+        elsewhere = text(browser, "#loading")
+        browser.close()
+        browser.switch_to.window(here)
+        assert elsewhere == "", "another tab has nothing to do with it"
         until(browser, lambda: text(browser, "#exact") == "5")  # questions are answered meanwhile
         browser.find_element(By.ID, "cancel").click()
         until(browser, lambda: text(browser, "#loading").startswith("Cancelado"))
@@ -749,7 +872,10 @@ def test_what_is_refused_is_said(browser: Chrome) -> None:
     browser.execute_script("document.getElementById('q').value = 'x'.repeat(5000)")
     browser.find_element(By.CSS_SELECTOR, "#ask .main").click()
 
-    until(browser, lambda: "at most 4,000 characters" in text(browser, "#status"))
+    said = "Look up: at most 4,000 characters"
+    until(browser, lambda: text(browser, "#status").startswith(said))
+    until(browser, lambda: focused(browser) == "q")
+    assert browser.find_element(By.ID, "q").get_attribute("aria-invalid") == "true"
     assert not browser.find_element(By.ID, "result").is_displayed()
 
 
@@ -1003,6 +1129,30 @@ def test_a_form_is_empty_again_once_its_table_is_loaded(
         assert bundled.ask("DELETE", f"/datasets/{each}").status == 204
 
 
+def test_a_key_that_is_cut_is_shown_whole_when_it_is_pressed(
+    browser: Chrome, bundled: Service
+) -> None:
+    long = "palabra " * 120
+    assert bundled.post("/datasets", {"name": "largas", "entries": {long: 1, "b": 2}}).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=largas&q=palabra")
+    until(browser, lambda: weights(browser))
+    browser.find_element(By.CSS_SELECTOR, "#hand summary").click()
+    for place in ("#matches", "#hand-weights"):
+        keys = browser.find_elements(By.CSS_SELECTOR, f"{place} .key")
+        cut, short = sorted(keys, key=lambda each: -each.size["height"])[:2]
+        until(browser, lambda cut=cut: cut.get_attribute("aria-expanded") == "false")
+        assert short.get_attribute("aria-expanded") is None
+        height = cut.size["height"]
+        cut.send_keys(Keys.ENTER)
+        assert cut.size["height"] > 1.5 * height
+        cut.send_keys(Keys.SPACE)
+        assert cut.size["height"] == height
+        cut.click()
+        assert cut.size["height"] > 1.5 * height
+        assert browser.switch_to.active_element == cut, "and not the field beside it"
+    assert bundled.ask("DELETE", "/datasets/largas").status == 204
+
+
 def test_a_long_text_is_set_as_text_to_be_read(browser: Chrome, bundled: Service) -> None:
     def size(selector: str) -> float:
         found = browser.find_element(By.CSS_SELECTOR, selector)
@@ -1072,7 +1222,7 @@ def test_on_a_narrow_screen_an_answer_that_was_asked_for_comes_into_view(browser
         assert browser.execute_script("return scrollY") == 0, "who moves it looks at it"
         field = browser.find_element(By.ID, "tolerance")
         browser.execute_script("arguments[0].value = 'x'; arguments[0].form.requestSubmit()", field)
-        until(browser, lambda: text(browser, "#status").startswith("tolerance:"))
+        until(browser, lambda: text(browser, "#status").startswith("margin of error:"))
         says = "return document.getElementById('status').getBoundingClientRect().top"
         until(browser, lambda: browser.execute_script(says) < 400)
     finally:
@@ -1201,25 +1351,15 @@ def test_going_back_leaves_a_dataset_that_is_still_being_chosen(
     until(browser, lambda: weights(browser))
     ask(browser, "animal")
     ask(browser, "country")
-    browser.execute_script(HELD)
+    hold(browser, "path.includes('/entries')")
     Select(browser.find_element(By.ID, "dataset")).select_by_value("brief")
-    until(browser, lambda: browser.execute_script("return Boolean(window.release)"))
+    until(browser, lambda: held(browser))
     browser.execute_script("history.back(); addEventListener('popstate', release)")
     until(browser, lambda: "“animal”" in text(browser, "#reason"))
 
     browser.forward()
     until(browser, lambda: "“country”" in text(browser, "#reason"))
     assert bundled.ask("DELETE", "/datasets/brief").status == 204
-
-
-# The examples of a dataset, kept back until the test lets them come.
-HELD = """
-const answered = window.fetch;
-window.fetch = async (path, options) => {
-  if (path.includes("/entries")) await new Promise((go) => { window.release = go; });
-  return answered(path, options);
-};
-"""
 
 
 def test_the_language_chosen_stays_and_what_was_said_is_said_in_it(
@@ -1244,7 +1384,8 @@ def test_what_the_service_says_in_english_is_marked_as_english(
     heading = text(browser, "#status").split("\n")[0]
     assert heading.endswith("en lo que has escrito. El servicio lo explica en inglés:")
     marked = browser.find_element(By.CSS_SELECTOR, "#status [lang=en]")
-    assert marked.text.startswith("where: character 1")
+    assert marked.text.startswith("character 1")
+    assert "\nsolo las entradas donde: character 1" in text(browser, "#status")
 
 
 # What the page itself never asks for, and what it has a sentence of its own for, in both languages.
@@ -1307,10 +1448,12 @@ def test_a_dataset_is_deleted_when_one_is_sure(browser: Chrome, bundled: Service
     browser.find_element(By.ID, "own").click()
     delete = browser.find_element(By.ID, "delete")
     assert delete.text == "Borrar los datos «brief»…"
-    delete.click()
+    browser.execute_script("$('delete').focus(); $('delete').click(); $('delete').click()")
     question = WebDriverWait(browser, PATIENCE).until(alert_is_present())
     assert question.text == "¿Borrar los datos «brief» (entradas: 2)? No se podrán recuperar."
     question.dismiss()
+    until(browser, delete.is_enabled)
+    assert focused(browser) == "delete"
     assert bundled.get("/datasets/brief").json["entries"] == 2
     browser.find_element(By.ID, "language").click()
     delete.click()
@@ -1323,6 +1466,21 @@ def test_a_dataset_is_deleted_when_one_is_sure(browser: Chrome, bundled: Service
     until(browser, lambda: set(weights(browser)) == {"méxico", "alemania", "inglaterra", "perro"})
     left = [each.text for each in Select(browser.find_element(By.ID, "dataset")).options]
     assert "brief" not in left and delete.text == "Delete the dataset “paises”…"
+
+    assert bundled.post("/datasets", {"name": "brief", "entries": {"b": 1}}).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=brief&q=b")
+    until(browser, lambda: weights(browser))
+    hold(browser, "options?.method === 'DELETE'")
+    browser.execute_script("$('delete').click()")
+    WebDriverWait(browser, PATIENCE).until(alert_is_present()).accept()
+    until(browser, lambda: held(browser))
+    assert bundled.ask("DELETE", "/datasets/brief").status == 204
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("paises")
+    browser.find_element(By.ID, "own").click()
+    browser.execute_script("release()")
+    until(browser, lambda: text(browser, "#loading").startswith("There is no dataset “brief”"))
+    until(browser, lambda: len(weights(browser)) == 4)
+    browser.get_log("browser")  # the one 404 that was asked for
 
 
 def test_without_datasets_there_is_one_to_load_and_none_to_delete(
@@ -1342,6 +1500,7 @@ def test_without_datasets_there_is_one_to_load_and_none_to_delete(
         assert not started_browser.find_element(By.ID, "result").is_displayed()
         assert not started_browser.find_element(By.ID, "examples").is_displayed()
         assert not delete.is_displayed()
+        assert focused(started_browser) == "loading"
         load.click()
         until(started_browser, lambda: list(weights(started_browser)) == ["a"])
         assert delete.text == "Delete the dataset “next”…"
