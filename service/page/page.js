@@ -85,7 +85,7 @@ const TEXTS = {
     own: "Cargar, descargar o borrar una tabla", keyColumn: "Columna de claves (si se deja vacía, se averigua)",
     attributes: "Columnas para filtrar y no mezclar, separadas por comas",
     gaps: "Textos que significan «sin valor», separados por comas", file: "Fichero", name: "Nombre", load: "Cargar", cancel: "Cancelar",
-    duplicates: "Una clave repetida", error: "es un error (error)", firstOne: "conserva los primeros valores (first)", lastOne: "conserva los últimos valores (last)", mean: "recibe su media (mean)",
+    duplicates: "Una clave repetida", error: "es un error (error)", firstOne: "conserva los primeros valores (first)", lastOne: "conserva los últimos valores (last)", mean: "recibe la media (mean)",
     charset: "Codificación del texto (si se deja vacía, se averigua)", decimal: "Signo decimal", byLooks: "se averigua en cada columna", point: "punto (point): 1.5", comma: "coma (comma): 1,5",
     replace: "reemplazar los datos que tengan ese nombre, si los hay",
     skip: "dejar fuera las filas que no se puedan leer", leftOut: "Filas que quedan fuera: {0}.",
@@ -150,8 +150,8 @@ if (!Object.hasOwn(TEXTS, language)) language = "en";
 let last = null; // the comparison that is shown, and its question, to be drawn again in another language
 let columns = {}; // of each dataset, by name
 let units = new Map(); // of the columns of the answer that is shown
-let colours = []; // those of its columns that hold some
-let tolerances = {}; // likewise, in use where the question says none
+let colours = []; // the names of those that hold colours
+let tolerances = {}; // of each dataset, in use where the question says none
 let hinted = ""; // the layout of the dataset that the condition is written for
 let offered = []; // the example questions of the dataset
 let saying = () => []; // makes what the line of status says, in the language of now
@@ -184,10 +184,7 @@ const duration = (seconds) => {
   const minutes = Math.ceil(seconds / 60);
   return minutes < 90 ? unit(minutes, "minute") : `${unit(Math.floor(minutes / 60), "hour")} ${unit(minutes % 60, "minute")}`;
 };
-const left = (seconds) => {
-  const words = duration(seconds);
-  return t(/^1\s\S+$/.test(words) ? "leftOne" : "left", words); // a single second or minute
-};
+const left = (words) => t(/^1\s\S+$/.test(words) ? "leftOne" : "left", words); // a single second or minute
 const fixed = (value) => new Intl.NumberFormat(language, { minimumFractionDigits: 2, maximumFractionDigits: 2 }).format(value);
 const share = (value) => new Intl.NumberFormat(language, { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 }).format(value);
 
@@ -507,17 +504,21 @@ function large(name, value, words, className = "") {
 
 const drawVector = (blend, _, name) => large(name, blend.mean, brief(blend, name), "headline");
 
-function drawLabels(blend, _, name) {
+function drawLabels(blend) {
   const rows = blend.distribution.slice(0, 5).map(({ value, probability }) =>
     element("li", "", cut(value), drawBar(probability), element("span", "weight", share(probability))));
-  const headline = large(name, blend.value, brief(blend), "headline");
+  const headline = large(null, blend.value, brief(blend), "headline");
   return rows.length > 1 ? [...headline, element("ol", "shares", ...rows)] : headline;
 }
 
 // A key or a label that does not fit is a button that shows all of it, and hides it again.
 const cuts = new ResizeObserver((seen) => {
-  for (const { target } of seen) if (target.scrollHeight > target.clientHeight + 1 && !target.hasAttribute("aria-expanded")) {
-    for (const [name, value] of Object.entries({ role: "button", tabindex: 0, "aria-expanded": false })) target.setAttribute(name, value);
+  for (const { target } of seen) {
+    if (target.ariaExpanded === "true") continue;
+    const isCut = target.scrollHeight > target.clientHeight + 1;
+    Object.assign(target, { role: isCut ? "button" : null, ariaExpanded: isCut ? "false" : null });
+    if (isCut) target.tabIndex = 0;
+    else target.removeAttribute("tabindex");
   }
 });
 
@@ -531,7 +532,7 @@ function showWhole(event) {
   const made = event.target.closest(".key[aria-expanded]");
   if (!made || (event.type === "keydown" ? !["Enter", " "].includes(event.key) : !getSelection().isCollapsed)) return; // who marks a part may want to copy it
   event.preventDefault(); // a label would hand it on to its field, and a space move the page
-  made.setAttribute("aria-expanded", made.getAttribute("aria-expanded") === "false");
+  made.ariaExpanded = made.ariaExpanded === "false";
 }
 
 function drawBar(weight) {
@@ -772,8 +773,7 @@ async function examples() {
 }
 
 async function chooseDataset() {
-  const [here, name] = [address, $("dataset").value];
-  const own = !["", ...offered].includes($("q").value); // a question that a person typed is not replaced
+  const [here, name, before] = [address, $("dataset").value, offered];
   asking?.abort();
   forget();
   say();
@@ -781,7 +781,7 @@ async function chooseDataset() {
   try {
     const words = await examples();
     if (!words || here !== address) return; // another was chosen, or gone back to, meanwhile
-    if (!own) $("q").value = words[0] ?? "";
+    if (["", ...before].includes($("q").value)) $("q").value = words[0] ?? ""; // one that a person typed is not replaced
     if (words.length) ask();
     else say(() => [t(name ? "hollow" : "empty", name)]);
   } catch (error) {
@@ -834,21 +834,22 @@ async function load(send) {
       t("loaded", number(outcome.loaded, 9), outcome.key_column, outcome.columns.map(drawColumn).join(", ") || "–"),
       ...(outcome.bad_row_count ? [" ", t("leftOut", number(outcome.bad_row_count, 9))] : []),
       ...(outcome.notes.length ? ["\n", ...inEnglish([{ message: outcome.notes.map((note) => `${note}.`).join(" ") }])] : []),
-      ...(follow ? [] : [" ", button(t("go", outcome.dataset), () => { $("dataset").focus(); go(outcome.dataset); }, "quiet")]),
+      ...(follow ? [] : [" ", button(t("go", outcome.dataset), () => go(outcome.dataset), "quiet")]),
     ]);
     for (const name of ["replace", "skip"]) $(name).checked = false; // each load is asked for anew
     if ($("file").files[0] === file) $("upload").reset(); // and no other table was chosen meanwhile
-    if (follow) return go(outcome.dataset);
-    await listDatasets($("dataset").value);
-    drawHint();
+    await listDatasets(follow ? outcome.dataset : $("dataset").value);
+    if (follow) await chooseDataset();
+    else drawHint();
   });
   offerCancel();
   $("progress").hidden = true;
 }
 
-async function go(name) {
-  await listDatasets(name);
-  await chooseDataset();
+function go(name) {
+  $("dataset").value = name;
+  $("dataset").focus();
+  chooseDataset();
 }
 
 // What Cancel does now; without it there is nothing to cancel.
@@ -923,7 +924,7 @@ function drawProgress({ progress }) {
   if (!progress) return tell(() => [t("queued")], { live: "off" });
   const total = progress.total === null ? "" : ` / ${number(progress.total, 9)}`;
   const rate = progress.rate === null ? "" : ` · ${number(progress.rate, 3)}/s`;
-  const rest = progress.seconds_left === null ? "" : ` · ${left(progress.seconds_left)}`;
+  const rest = progress.seconds_left === null ? "" : ` · ${left(duration(progress.seconds_left))}`;
   tell(() => [`${t(progress.phase)} ${number(progress.done, 9)}${total}${rate}${rest}`], { live: "off" });
   if (progress.total) $("progress").value = progress.done / progress.total;
   else $("progress").removeAttribute("value");
