@@ -167,9 +167,8 @@ let explaining = null; // the AbortController of the steps that are asked for
 let explained = null; // the comparison whose steps are shown
 let steps = () => []; // makes them, in the language of now
 let stop = null; // what Cancel does to the load under way
-let touched = false; // whether a person did something else in the page since that began
 const typed = new Map(); // the weights that a person wrote, by dataset and key
-const kept = (() => { try { return sessionStorage; } catch { return {}; } })(); // the id of the load, for who leaves and comes back in the same tab
+const kept = (() => { try { return sessionStorage; } catch { return {}; } })(); // the id of the load, and whether a person did something else since it began: for who leaves and comes back in this tab
 let suggested = ""; // the name of the file that was chosen, for a dataset
 
 const t = (name, ...parts) => TEXTS[language][name].replace(/\{(\d)\}/g, (_, i) => parts[i]); // all at once: a part may have braces too
@@ -820,7 +819,6 @@ async function once(work, name) {
 // See a load to its end; `send` gives its outcome, or its job.
 async function load(send) {
   const file = $("file").files[0];
-  touched = false;
   blame($("upload"));
   $("progress").hidden = false;
   $("progress").removeAttribute("value");
@@ -829,7 +827,7 @@ async function load(send) {
     const outcome = "state" in sent ? await finished(sent) : sent;
     offerCancel();
     await began;
-    const follow = !touched || !$("dataset").value; // what a person does meanwhile is theirs
+    const follow = !kept.touched || !$("dataset").value; // what a person does meanwhile is theirs
     tell(() => [
       t("loaded", number(outcome.loaded, 9), outcome.key_column, outcome.columns.map(drawColumn).join(", ") || "–"),
       ...(outcome.bad_row_count ? [" ", t("leftOut", number(outcome.bad_row_count, 9))] : []),
@@ -1014,6 +1012,7 @@ $("file").addEventListener("change", nameFromFile);
 $("name").addEventListener("change", () => { $("name").value = $("name").value.trim().replace(/\s+/g, "-"); });
 $("upload").addEventListener("submit", (event) => {
   event.preventDefault();
+  delete kept.touched;
   load(sendTable);
 });
 $("delete").addEventListener("click", () => {
@@ -1021,7 +1020,7 @@ $("delete").addEventListener("click", () => {
   once(() => deleteDataset(name), name);
 });
 $("cancel").addEventListener("click", cancel);
-for (const type of ["input", "click", "popstate"]) addEventListener(type, ({ target }) => { touched ||= !target.closest?.(".upload"); });
+for (const type of ["input", "click", "popstate"]) addEventListener(type, ({ target }) => { if (!target.closest?.(".upload")) kept.touched = "yes"; });
 addEventListener("popstate", () => {
   const chosen = address.has("lang");
   address = new URLSearchParams(location.search);

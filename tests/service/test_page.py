@@ -844,14 +844,22 @@ def test_a_load_is_shown_again_to_who_left_the_page(
         chosen(browser, brief)
         assert text(browser, "#loading") == "", "an end that was seen is not said twice"
 
-        browser.execute_script(LEAVING)
-        browser.find_element(By.CSS_SELECTOR, "#upload .main").click()
-        until(browser, lambda: browser.current_url == "about:blank")
-        while service.get("/jobs").json["jobs"][0]["finished"] is None:
-            pass
-        browser.get(service.origin + "/?lang=en&q=perro")
-        until(browser, lambda: "Entries loaded: 1." in text(browser, "#loading"))
+        def load_and_leave(doing: str = "") -> None:
+            browser.execute_script(LEAVING.replace("DOING", doing))
+            browser.find_element(By.CSS_SELECTOR, "#upload .main").click()
+            until(browser, lambda: browser.current_url == "about:blank")
+            while service.get("/jobs").json["jobs"][0]["finished"] is None:
+                pass
+            browser.get(service.origin + "/?lang=en&q=perro")
+            until(browser, lambda: "Entries loaded: 1." in text(browser, "#loading"))
+
+        load_and_leave()
         until(browser, lambda: list(weights(browser)) == ["a"])
+        browser.find_element(By.ID, "file").send_keys(str(brief))
+        browser.find_element(By.ID, "name").send_keys("again")
+        load_and_leave("$('auto').click();")
+        assert text(browser, "#loading").endswith("Go to “briefagain”")
+        assert len(weights(browser)) == 4
 
 
 # A page that is left as soon as the service has taken in a table.
@@ -859,6 +867,7 @@ LEAVING = """
 const answered = window.fetch;
 window.fetch = async (path, options) => {
   if (path.startsWith("jobs/")) {
+    DOING
     location.href = "about:blank";
     await new Promise(() => {});
   }
