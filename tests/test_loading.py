@@ -352,6 +352,48 @@ def test_other_old_encodings_are_told_apart(text: str, encoding: str) -> None:
     assert [key for key, _ in load(text.encode(encoding))] == [line[:-2] for line in lines]
 
 
+@pytest.mark.parametrize(
+    ("keys", "encoding"),
+    [
+        ("PÃO|LIMÃO|FEIJÃO|MAÇÃ", "cp1252"),
+        ("HÊTRE|CHÊNE|MÉLÈZE|CYPRÈS", "cp1252"),
+        ("PIÙ|TRIBÙ|PERCHÉ|CITTÀ", "cp1252"),
+        ("SMØRREBRØD|ÆBLE|ÅL", "cp1252"),
+        ("25 µm", "cp1252"),
+        ("10 × 12|±0,5|25 m²", "cp1252"),
+        ("Größe|Filter 25 µm", "cp1252"),
+        ("Ø12|Ø16", "cp1252"),
+        ("m²|m³", "cp1252"),
+        ("LÄNGE|BREITE|HÖHE", "cp850"),
+        ("JAMÓN|PIÑA|MELÓN", "cp850"),
+        ("GRÖSSE|LÄNGE|ÜBER", "mac-roman"),
+        ("VĚC|KŮŇ|CHLÉB", "cp1250"),
+        ("ČEVAPI|ŽUPA|VOĆE", "cp1250"),
+        ("ΓΑΤΑ", "cp1253"),
+    ],
+)
+def test_capitals_and_signs_are_not_chinese_nor_polish(keys: str, encoding: str) -> None:
+    content = "".join(f"{key};1\n" for key in keys.split("|"))
+
+    assert [key for key, _ in load(content.encode(encoding), header=False)] == keys.split("|")
+
+
+@pytest.mark.parametrize(
+    ("keys", "encoding"),
+    [
+        ("BELGIË|ITALIË", "cp1252"),  # Mac's À
+        ("SOCIéTé|QUALITé", "cp1252"),  # Mac's È
+        ("učiti|omogućiti|ćup", "cp1250"),  # æ and è in cp1252
+        ("ДОМ|САД", "cp1251"),  # ÄÎÌ and ÑÀÄ, all of Western Europe
+        ("狗", "gb18030"),  # ¹·
+    ],
+)
+def test_what_looks_like_another_encoding_is_none(keys: str, encoding: str) -> None:
+    content = "".join(f"{key};1\n" for key in keys.split("|"))
+
+    assert [key for key, _ in load(content.encode(encoding), header=False)] == keys.split("|")
+
+
 @pytest.mark.parametrize("prices", ["1,20 €|2 €", "€1,20|€2"])
 def test_the_euro_of_latin_9_is_one(prices: str) -> None:
     cells = zip(("ñora", "café", "¿a 5 ñus?"), [*prices.split("|"), ""], strict=True)

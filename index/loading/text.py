@@ -1,9 +1,11 @@
 """Text out of bytes: which encoding they are in, and lines of bounded length.
 
-``charset_normalizer`` reads the ñ of a short Spanish file in cp1252 as Polish ń (cp1250), and
-so does chardet for some; so the letters of Western Europe are tried first. Hungarian in cp1250 may
-have no others (õ is its ő), so chardet is asked to compare the two. It answers for the rest, among
-the encodings that spreadsheets write.
+``charset_normalizer`` and chardet read short tables as the letters of other countries: the ñ of a
+Spanish one in cp1252 as Polish ń, the ÃO of MELÃO as Chinese. So where all but a few letters are
+those of Western Europe, another Latin encoding has to be far likelier: Hungarian in cp1250 may have
+no others (õ is its ő). Elsewhere the likeliest of those that spreadsheets write is taken. chardet
+says how likely each is, asked about it alone, for its models know words in small letters: the words
+in capitals are put in small ones as that encoding reads them.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ from index.loading.options import LoadOptions
 from index.loading.sources import BLOCK, Source
 
 LONGEST_LINE = 1 << 24  # characters; a cell of CSV too
-FAR_LIKELIER = 2.5  # times; at 2, one in a hundred lists of two French words is Hungarian
+FAR_LIKELIER = 2.25  # times; at 2, the list of the French words intégrés and mêle is Polish
+FEW = 0.03  # of the foreign letters may be strange ones: a name from elsewhere
 SAMPLE = 1 << 16  # bytes of non-ASCII lines, from which an encoding is guessed
+SCORED = 1 << 14  # characters of them that chardet scores
 
 # Longest first: the BOM of UTF-16 LE begins that of UTF-32 LE.
 BOMS = (
@@ -32,15 +36,28 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+LATIN_ENCODINGS = ("cp1252", "cp1250", "cp850", "mac-roman")
 LEGACY_ENCODINGS = (
-    *("cp1252", "cp1250", "cp1251", "cp1253", "cp850", "mac-roman"),
-    *("cp932", "gb18030", "big5", "cp949"),
+    *LATIN_ENCODINGS,
+    *("cp1251", "cp1253", "cp932", "gb18030", "big5hkscs", "cp949"),
 )
-# What Spanish, Catalan, Portuguese, French, Italian and German write in cp1252, and what is common
-# only where another encoding is misread (– is Mac's ñ; œ is its ú, but not before the u of œuf).
-_WESTERN = frozenset("áéíóúüñÁÉÍÓÚÜÑçÇàèìòùÀÈÒâêîôûäöÄÖïëãõßœŒ¿¡«»ºª·€…–—‘’“”°£©®™´\xa0½¼²")
+_LETTERS = "áéíóúüñçàèìòùâêîôûäöïëãõßœåøæ"
+_WESTERN = frozenset(_LETTERS + _LETTERS.upper() + "¿¡«»ºª·€…–—‘’“”°£©®™´\xa0½¼¾²³¹µ×÷±§¢¥¬¦")
 _LATIN_9_EURO = re.compile(r"\d\s?¤(?!\w)|(?<!\w)¤\s?\d")  # beside a letter, cp850's ñ
-_MISREAD = re.compile(r"\w[¿¡–—]\w|[^\W\d_a-zA-Z]{4}|[œŒ](?![uiUI])")
+_SPANISH = re.compile(r"(?<![A-Z])ñ|Ñ")  # PERñ is PERÒ in mac-roman
+_UNITS = re.compile(r"(?<=[\dnN])[ªº]|µ|Ø(?![^\W\d_])")  # 2ª, nº, µm, Ø 12: letters to Python alone
+# What Western Europe does not write, though each letter is one of its own.
+_MISREAD = re.compile(
+    r"""
+    [^\W\d_] [\xa0-©«-®°-´¶¸¹»-¿–—“”…€™] [^\W\d_]  # A sign between letters: – is Mac's ñ.
+    | (?<!\w) [^\x00-\x7f«»¿¡“”‘’…–—€\xa0]{2,} (?!\w)  # Russian and East Asian words.
+    | [œŒ] (?![uiUI])  # Mac's ú; in French, œuf and œil.
+    | TË (?!\w)  # Mac's CITTÀ.
+    | [aeiouAEIOU] [æÆ]  # Croatian ić, Polish ać.
+    | [^\W\d_]{3} [¹³]  # Polish ą and ł; before m³ there are no three.
+    """,
+    re.VERBOSE,
+)
 
 
 def find_encoding(source: Source, options: LoadOptions) -> str:
@@ -161,31 +178,42 @@ def _legacy_encoding(sample: bytes) -> str:
         text = sample.decode("cp1252")
     except UnicodeDecodeError:
         text = ""
-    encoding = "cp1252"
+    western = "cp1252"
     if _LATIN_9_EURO.search(text):
-        encoding = "iso8859-15"
-        text = sample.decode(encoding)
-    foreign = {letter for letter in text if letter > "\x7f"}
-    if text and foreign <= _WESTERN and not _MISREAD.search(text):
-        spanish = "ñ" in text.lower()
-        central = encoding == "cp1252" and not spanish and _is_central_european(sample)
-        return "cp1250" if central else encoding
+        western = "iso8859-15"
+        text = sample.decode(western)
+    foreign = [letter for letter in text if letter > "\x7f"]
+    strange = sum(letter not in _WESTERN for letter in foreign) + len(_MISREAD.findall(text))
+    if not text or strange > FEW * len(foreign):
+        return max(LEGACY_ENCODINGS, key=lambda name: _likelihood(sample, name))
+    worded = any(letter > "\x7f" and letter.isalpha() for letter in _UNITS.sub("", text))
+    if _SPANISH.search(text) or not worded:
+        return western
+    likely = {name: _likelihood(sample, name) for name in LATIN_ENCODINGS}
+    best = max(LATIN_ENCODINGS, key=lambda name: likely[name])
+    return best if likely[best] > FAR_LIKELIER * likely["cp1252"] else western
+
+
+def _likelihood(sample: bytes, encoding: str) -> float:
+    """Score what the encoding reads, as far as chardet knows its letters; 0 if that is no text."""
     import chardet  # here: most files are UTF-8 and never need it
 
-    found = chardet.detect(sample, prefer_superset=True, include_encodings=LEGACY_ENCODINGS)
-    return codecs.lookup(found["encoding"] or "cp1252").name
-
-
-def _is_central_european(sample: bytes) -> bool:
-    """Say whether cp1250 is far likelier than cp1252; a list of a few French words may look so."""
-    if sample.decode("cp1250", "replace") == sample.decode("cp1252"):
-        return False
-    import chardet
-
+    try:  # a sample may end within a character
+        text = codecs.getincrementaldecoder(encoding)().decode(sample)
+    except UnicodeDecodeError:
+        return 0.0
+    small = re.sub(r"\w+", _in_small_letters, text[:SCORED])
     found = chardet.detect_all(
-        sample, prefer_superset=True, include_encodings=("cp1252", "cp1250"), ignore_threshold=True
-    )
-    likely = {
-        codecs.lookup(guess["encoding"] or "ascii").name: guess["confidence"] for guess in found
-    }
-    return likely.get("cp1250", 0) > FAR_LIKELIER * likely.get("cp1252", 0)
+        small.encode(encoding, "ignore"),
+        ignore_threshold=True,
+        include_encodings=(encoding, "ascii"),
+        no_match_encoding="ascii",
+    )[0]
+    return 0.0 if found["encoding"] in ("ascii", None) else found["confidence"]
+
+
+def _in_small_letters(word: re.Match[str]) -> str:
+    """Leave pÃo, which no one writes, as it is; SOCIéTé is French without the keys for É."""
+    letters = word[0]
+    titled = letters.istitle()
+    return letters.lower() if titled or not re.search("[a-z]", letters) else letters
