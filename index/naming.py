@@ -51,8 +51,8 @@ def is_column_name(given: str) -> bool:
 def not_a_name(given: str) -> str:
     """Say what is wrong with the name of a column that can be none."""
     return (
-        f"{shown(given)} cannot be the name of a column: write at most {LONGEST_COLUMN} characters, "
-        "and no tab, line break or other control character, nor half of a surrogate pair"
+        f"{shown(given)} cannot be the name of a column: write at most {LONGEST_COLUMN} characters"
+        ", and no tab, line break or other control character, nor half of a surrogate pair"
     )
 
 

@@ -286,7 +286,14 @@ def test_what_is_no_encoder_is_refused_before_anything_is_written(tmp_path):
         SoftDict(encoder=Halfway())
     assert [fault.message.split(" is ")[0] for fault in refused.value.faults] == [
         "its identity", "its dimension", "its default_temperature",
+        'its encode takes texts and their kind, as encode(["a"], kind="query")',
     ]  # fmt: skip
+    with pytest.raises(InvalidRequest, match="is a class: give an object of it"):
+        SoftDict(encoder=RandomEncoder)
+    misspelt = RandomEncoder()
+    misspelt.calibration = {"bias": 1.0}
+    with pytest.raises(InvalidRequest, match="its calibration has no other names than intercept,"):
+        SoftDict(encoder=misspelt)
 
     own = RandomEncoder(7)
     with pytest.raises(InvalidRequest, match="an encoder of yours is for a SoftDict in memory"):

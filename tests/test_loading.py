@@ -737,9 +737,12 @@ def test_keys_of_other_types_become_their_text() -> None:
                 BadRow(2, "entry 2: there is no key in column 'key'"),
             ],
         ),
-        ("key,v\naaaa,1\n", [BadRow(2, "the key has 4 characters; at most 3 are allowed")]),
-        ('[{"key": true, "v": 1}]', [BadRow(1, "entry 1: a key is text, not a boolean")]),
-        ('[{"key": ["a"], "v": 1}]', [BadRow(1, "entry 1: a key is text, not a list")]),
+        (
+            "key,v\naaaa,1\n",
+            [BadRow(2, "the key that begins 'aaaa' has 4 characters; at most 3 are allowed")],
+        ),
+        ('[{"key": true, "v": 1}]', [BadRow(1, "entry 1: a key is text, not a boolean: True")]),
+        ('[{"key": ["a"], "v": 1}]', [BadRow(1, "entry 1: a key is text, not a list: ['a']")]),
         (
             '[{"key": "a", "v": 1},\n{"v": 2}]',
             [BadRow(2, "entry 2: there is no key in column 'key'")],
@@ -762,7 +765,7 @@ def test_an_object_of_json_is_called_one() -> None:
         "entry 1: column 'v': {'x': 1} is an object, not a label or text; "
         "leave it out with the type 'skip'"
     )
-    assert key[0].reason == "entry 1: a key is text, not an object"
+    assert key[0].reason == "entry 1: a key is text, not an object: {'x': 1}"
 
 
 @pytest.mark.parametrize(
@@ -1996,7 +1999,7 @@ def test_a_wrong_encoding_says_what_is_wrong() -> None:
 
 def test_more_rows_than_allowed_are_refused_and_as_many_are_not() -> None:
     assert len(load("a,1\nb,2\n", max_rows=2)) == 2
-    with pytest.raises(UnreadableSource, match=r"more than 1 row$"):
+    with pytest.raises(UnreadableSource, match=r"more than 1 row, as max_rows says$"):
         read_table(b"a,1\nb,2\n", LoadOptions(max_rows=1))
 
 
