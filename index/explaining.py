@@ -17,17 +17,18 @@ def explained(answer: Answer, attention: Attention, entries: int, encoder: Encod
     peak = float(attention.state.peak[0])
     mass = float(attention.state.mass[0])
     tau = answer.temperature
+    logits = attention.state.top_logits[0, : len(answer.matches)]
     rows = [
         {
             "key": match.key,
             "score": match.score,
-            "logit": match.score / tau,
+            "logit": float(logit),  # of the cosine as it came out, a last bit above 1 too
             "allowed": True,
-            "exp": float(np.exp(match.score / tau - peak)),
+            "exp": float(np.exp(logit - peak)),
             "weight": match.weight,
             "values": match.values,
         }
-        for match in answer.matches
+        for match, logit in zip(answer.matches, logits, strict=True)
     ]
     sampled = {}
     if attention.counts is not None:  # Z and the others are then estimates; the rows are exact
@@ -56,14 +57,18 @@ def _sum(answer: Answer, column: str) -> str:
     """Write a column's blend out as the sum it is, for the rows that are listed."""
     blend = answer.blend[column]
     terms = [
-        f"{match.weight:.3f}·{whole(match.values[column])}"
+        f"{_spelled(match.weight)}·{whole(match.values[column])}"
         for match in answer.matches
         if match.values[column] is not None
     ]
-    more = " + …" if len(answer.matches) < answer.keys else ""
-    summed = f"{' + '.join(terms)}{more}"
-    known = "1.000" if blend is None else f"{blend.known:.3f}"
+    summed = " + ".join([*terms, "…"] if len(answer.matches) < answer.keys else terms)
+    known = "1.000" if blend is None else _spelled(blend.known)
     if known != "1.000":  # the weights of the keys that have a value add up to this
         summed = f"({summed}) / {known}"
     equals = "≈" if answer.error else "="
     return f"{summed} {equals} {rounded(None if blend is None else blend.value)}"
+
+
+def _spelled(share: float) -> str:
+    """Write a share, with the power of ten where three decimals would make it none."""
+    return f"{share:.3f}" if share >= 0.0005 or share == 0 else f"{share:.1e}"

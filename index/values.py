@@ -34,7 +34,8 @@ LARGEST = 1e150  # number: sums of the squares of millions of them are finite
 EXACT = 2**53  # the integers up to here are exact in a double
 LEVEL = 0.9  # share of the weight inside a number's interval
 PIECE = 2**13  # components worked on at a time
-SLACK = 1 - 1e-9  # 0.2 + 0.4 + 0.3 of 1 must reach 0.9 in binary too
+LEAST = 1e-280  # sum of squares: below, some may have been lost
+SLACK = 1 - 1e-5  # 0.2 + 0.4 + 0.3 of 1 must reach 0.9 though weights come of float32 scores
 RUN = 2**10  # numbers in a run of equal or neighbouring ones
 RUNS = 2**8  # that fewer numbers, which nobody sorted yet, are parted into
 SPARE = 2**20  # characters of labels that no entry has any more, and may stay
@@ -209,12 +210,10 @@ def blend_numbers(
     known = float(shares.sum())
     if known <= 0.0:
         return None
-    mean, variance = _moments(values[:, np.newaxis], shares, known)
+    mean, deviation = _moments(values[:, np.newaxis], shares, known)
     tail = (1 - LEVEL) / 2
     low, median, high = weighted_quantiles(values, shares, (tail, 0.5, 1 - tail), order=order)
-    return NumberBlend(
-        float(mean[0]), math.sqrt(variance), median, (low, high), _share(known), LEVEL, unit
-    )
+    return NumberBlend(float(mean[0]), deviation, median, (low, high), _share(known), LEVEL, unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,14 +278,14 @@ def blend_vectors(values: NDArray[np.float64], weights: NDArray[np.floating]) ->
     known = float(shares.sum())
     if known <= 0.0:
         return None
-    mean, variance = _moments(values, shares, known)
-    return VectorBlend(tuple(mean.tolist()), math.sqrt(variance), _share(known))
+    mean, deviation = _moments(values, shares, known)
+    return VectorBlend(tuple(mean.tolist()), deviation, _share(known))
 
 
 def _moments(
     values: NDArray[np.float64], weights: NDArray[np.float64], total: float
 ) -> tuple[NDArray[np.float64], float]:
-    """Weighted mean of (n, v) values, and mean squared distance to it: Σ w = ``total``.
+    """Weighted mean of (n, v) values, and root mean squared distance to it: Σ w = ``total``.
 
     In pieces that stay in the cache, and that are too small for threads to be worth waiting for.
     """
@@ -300,7 +299,10 @@ def _moments(
         away = values[p] - centre[: len(values[p])]
         away *= away
         squares += float((weights[p] @ away).sum())
-    return mean, squares / total
+    largest = float(np.abs(values).max()) if squares < LEAST else 0.0
+    if 0 < largest < 1:  # squares that are too small for a double, or nearly
+        return mean, largest * _moments(values / largest, weights, total)[1]
+    return mean, math.sqrt(squares / total)
 
 
 def blend_labels(

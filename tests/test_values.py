@@ -17,6 +17,8 @@ from index.errors import InvalidRequest
 from index.values import (
     LabelTable,
     blend_column,
+    blend_numbers,
+    blend_vectors,
     check_columns,
     missing,
     order_of,
@@ -328,3 +330,39 @@ def test_the_point_value_of_an_answer_is_none_in_a_column_that_blends_to_nothing
 def test_a_column_whose_name_is_no_text_is_refused_in_words() -> None:
     with pytest.raises(InvalidRequest, match="a column's name is text"):
         check_columns([Column(["x"], "number"), Column("y", "number")])  # type: ignore[arg-type]
+
+
+def test_keys_of_one_vector_have_one_median_however_they_stand() -> None:
+    spellings = ["milk", "Milk", "MILK", "MiLk", "mILK", "MILk"]  # one and the same to the encoder
+    entries = {key: number for number, key in enumerate(spellings, 1)}
+
+    for ordered in (entries, dict(reversed(entries.items()))):
+        assert SoftDict(ordered).search("breakfast").blend["value"].median == 3
+
+
+@pytest.mark.parametrize("size", [1e-170, 1e-162, 1e-150, 1.0, 1e140])
+def test_the_deviation_of_values_of_any_size_is_theirs(size: float) -> None:
+    values, weights = size * np.array([1.0, 3.0, 3.0, 1.0]), np.full(4, 0.25)
+
+    assert blend_numbers(values, weights).sd == pytest.approx(size, rel=1e-9, abs=0)
+    assert blend_vectors(values[:, np.newaxis], weights).sd == pytest.approx(size, rel=1e-9, abs=0)
+
+
+def test_the_steps_agree_where_a_cosine_comes_out_above_one() -> None:
+    words = ["méxico", "alemania", "inglaterra", "perro", "gato", "leche", "queso"]
+    with SoftDict({word: 1 for word in words}) as d:
+        for word in words:
+            steps = d.search(word, k=2, temperature=0.001, explain=True).explanation
+            first = steps["rows"][0]
+            assert first["logit"] == steps["max_logit"]
+            assert first["weight"] == pytest.approx(first["exp"] / steps["normaliser"])
+
+
+def test_a_sum_over_next_to_no_weight_is_written_out_with_its_power_of_ten() -> None:
+    with SoftDict({"méxico": {"p": None}, "alemania": {"p": None}, "perro": {"p": 5}}) as d:
+        steep = d.search("méxico", temperature=0.02, explain=True)
+        listed = d.search("méxico", k=1, temperature=0.05, explain=True)
+
+    known = f"{steep.blend['p'].known:.1e}"
+    assert steep.explanation["blend"]["p"] == f"({known}·5) / {known} = 5"
+    assert listed.explanation["blend"]["p"] == f"(…) / {listed.blend['p'].known:.1e} = 5"
