@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import tracemalloc
 from decimal import Decimal
 from pathlib import Path
 
@@ -364,6 +365,22 @@ def test_json_as_text_and_what_is_too_much(text, words):
 def test_of_very_many_faults_the_first_are_named():
     assert len(faults({"or": [{}] * 100_000})) == MOST
     assert len(faults({"tag": {"in": [1] * MOST_VALUES}})) == MOST
+
+
+@pytest.mark.parametrize("many", [MOST_VALUES, 10 * MOST_VALUES])
+def test_a_long_name_over_many_values_is_written_for_faults_alone(many):
+    """A path for every value was made before they were counted: gigabytes for half a megabyte."""
+    name = "A" * 300_000
+    document = {"and": [{name: {"in": [1] * many}}]}
+    tracemalloc.start()
+    try:
+        ((where, _), *_) = faults(document)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 20e6
+    assert where.startswith("where.and.0.AAA") and len(where) < 300
 
 
 def test_as_much_as_allowed_is_allowed():

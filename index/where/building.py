@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
@@ -12,7 +12,7 @@ from numbers import Real
 
 from index.answers import Column
 from index.errors import Fault, InvalidRequest
-from index.naming import plain_text
+from index.naming import LONGEST_COLUMN, plain_text
 from index.values import is_inexact
 from index.where.conditions import (
     Among,
@@ -42,8 +42,9 @@ _REFUSED = Missing("")  # stands for what has a fault, until all faults are rais
 class Spot:
     """A place in what was written: a path in JSON, a character in a text."""
 
-    path: str = "where"
     character: int | None = None  # from 1
+    outer: Spot | None = None
+    step: object = "where"
 
     def fault(self, message: str) -> Fault:
         """Say what is wrong here."""
@@ -52,7 +53,14 @@ class Spot:
 
     def inside(self, step: object) -> Spot:
         """Give the place one step further down."""
-        return Spot(f"{self.path}.{step}")
+        return Spot(outer=self, step=step)
+
+    @property
+    def path(self) -> str:
+        """Name the steps down to here. Written for faults alone: a stranger's steps may be long."""
+        step = str(self.step)
+        step = step if len(step) <= LONGEST_COLUMN else f"{step[: LONGEST_COLUMN - 1]}…"
+        return f"{self.outer.path}.{step}" if self.outer else step
 
 
 class Builder:
@@ -87,15 +95,17 @@ class Builder:
         checked = self._value(found, value, value_at)
         return _REFUSED if checked is None else Compare(column, operator, checked)
 
-    def among(self, column: str, values: Sequence[tuple[object, Spot]], at: Spot) -> Where:
-        """A set of values, each with its place."""
+    def among(
+        self, column: str, values: Sequence[object], at: Spot, value_at: Callable[[int], Spot]
+    ) -> Where:
+        """A set of values; ``value_at`` gives the place of each, once they are counted."""
         found = self._column(column, at)
         if found is not None and found.type == "vector":
             return self._vector(found, at)
         self._values += len(values)
         if self._values > MOST_VALUES:
             return self.refuse(at, f"at most {MOST_VALUES:,} values after in, in one condition")
-        checked = [self._value(found, value, spot) for value, spot in values]
+        checked = [self._value(found, each, value_at(n)) for n, each in enumerate(values)]
         return Among(column, tuple(value for value in checked if value is not None))
 
     def missing(self, column: str, at: Spot) -> Where:

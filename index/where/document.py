@@ -80,8 +80,7 @@ def _compared(name: str, sign: str, value: Any, column_at: Spot, builder: Builde
     if sign == "in":
         if not isinstance(value, list | tuple):
             return builder.refuse(at, "write a list of values")
-        values = [(each, at.inside(place)) for place, each in enumerate(value)]
-        return builder.among(name, values, column_at)
+        return builder.among(name, value, column_at, at.inside)
     if sign == "missing":
         if not isinstance(value, bool):
             return builder.refuse(at, "write true or false")

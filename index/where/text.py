@@ -141,7 +141,8 @@ class _Reader(Transformer_NonRecursive[Token, Any]):
         return self._builder.all_of(parts)
 
     def among(self, name: tuple[str, Spot], values: tuple[Literal, ...]) -> Where:
-        return self._builder.among(name[0], values, name[1])
+        column, at = name
+        return self._builder.among(column, [v for v, _ in values], at, lambda n: values[n][1])
 
     def not_among(self, name: tuple[str, Spot], values: tuple[Literal, ...]) -> Where:
         return self._builder.negated(self.among(name, values))
