@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from numbers import Real
 
 from index.answers import Answer, Comparison, ExactAnswer, ManualAnswer, Value
 from index.blending import blend_all, weights_of
 from index.errors import Fault, InvalidRequest
-from index.snapshot import Snapshot
+from index.snapshot import Place, Snapshot
 from index.values import LARGEST
 from index.wording import rounded, whole
 
@@ -26,30 +26,35 @@ def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) 
         raise InvalidRequest(Fault("weights", 'write weights by key: {"a": 3, "b": 1}'))
     places = {key: snapshot.find(key) if isinstance(key, str) else None for key in given}
     weights = {key: weight for key in given if (weight := _weight(given[key])) is not None}
-    faults = [
-        Fault(f"weights.{key}", f"{dataset!r} has no such key")
-        for key, place in places.items()
-        if place is None
-    ]
-    faults += [
-        Fault(f"weights.{key}", f"write a number from 0 to {LARGEST:.0e}")
-        for key in given
-        if key not in weights
-    ]
-    spelled = Counter(place for place in places.values() if place is not None)
-    faults += [
-        Fault(f"weights.{key}", "this key has a weight already, in another spelling of its accents")
-        for key, place in places.items()
-        if place is not None and spelled[place] > 1
-    ]
+    refused = InvalidRequest.of(_faults(dataset, given, places, weights))
+    if refused.faults:
+        raise refused
     total = sum(weights.values())
-    if not faults and not total > 0:
-        faults = [Fault("weights", "give at least one key a weight above zero")]
-    if faults:
-        raise InvalidRequest(*faults)
+    if not total > 0:
+        raise InvalidRequest(Fault("weights", "give at least one key a weight above zero"))
     shares = {key: weight / total for key, weight in weights.items()}
     by_place = {place: shares[key] for key, place in places.items() if place is not None}
     return ManualAnswer(shares, total, blend_all(snapshot, weights_of(snapshot, by_place)))
+
+
+def _faults(
+    dataset: str,
+    given: Mapping[str, float],
+    places: Mapping[str, Place | None],
+    weights: Mapping[str, float],
+) -> Iterator[Fault]:
+    """Say what is wrong with weights: their keys' places, and those that are weights, are given."""
+    for key, place in places.items():
+        if place is None:
+            yield Fault(f"weights.{key}", f"{dataset!r} has no such key")
+    for key in given:
+        if key not in weights:
+            yield Fault(f"weights.{key}", f"write a number from 0 to {LARGEST:.0e}")
+    spelled = Counter(place for place in places.values() if place is not None)
+    twice = "this key has a weight already, in another spelling of its accents"
+    for key, place in places.items():
+        if place is not None and spelled[place] > 1:
+            yield Fault(f"weights.{key}", twice)
 
 
 def _weight(given: object) -> float | None:

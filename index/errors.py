@@ -1,7 +1,7 @@
 """Every fault that softdict raises on purpose. They carry data; no HTTP lives here.
 
 SoftDictError
-├── InvalidRequest            an argument is wrong; ``faults`` names each one
+├── InvalidRequest            an argument is wrong; ``faults`` names each one, or the first of many
 │   └── InvalidKey            a key no dictionary can hold
 ├── UnknownDataset            no dataset of that name (also a KeyError, as mappings promise)
 ├── DatasetExists             the name is taken
@@ -23,10 +23,14 @@ SoftDictError
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+TOLD = 100  # faults of one request, which are kept; of more it is said how many
+LONGEST_SAID = 2_000  # characters of a sentence that names them
 
 
 class SoftDictError(Exception):
@@ -48,16 +52,49 @@ class Fault:
 
 
 class InvalidRequest(SoftDictError, ValueError):
-    """One or more arguments are wrong; all of them are listed."""
+    """One or more arguments are wrong; all of them are listed, or the first and how many more."""
 
-    def __init__(self, *faults: Fault) -> None:
-        self.faults = faults
-        super().__init__("; ".join(f"{fault.where}: {fault.message}" for fault in faults))
+    def __init__(self, *faults: Fault, more: int = 0) -> None:
+        self.faults = faults[:TOLD]
+        self.more = more + len(faults[TOLD:])
+        super().__init__(_sentence(self.faults, self.more))
+
+    @classmethod
+    def of(cls, faults: Iterable[Fault]) -> InvalidRequest:
+        """Make one of faults that may be very many: only those that are told are kept."""
+        each = iter(faults)
+        told = tuple(itertools.islice(each, TOLD))
+        return InvalidRequest(*told, more=sum(1 for _ in each))
+
+    @classmethod
+    def joined(cls, errors: Iterable[InvalidRequest]) -> InvalidRequest:
+        """Put the faults of several together."""
+        found = list(errors)
+        faults = (fault for error in found for fault in error.faults)
+        return InvalidRequest(*faults, more=sum(error.more for error in found))
 
     def of_key(self, key: str) -> InvalidRequest:
         """Say the same of one key among others."""
         told = (Fault(fault.where, f"key {key!r}: {fault.message}") for fault in self.faults)
-        return InvalidRequest(*told)
+        return InvalidRequest(*told, more=self.more)
+
+
+def _sentence(faults: Sequence[Fault], more: int) -> str:
+    """Say as many faults as a sentence takes, and count the others."""
+    said: list[str] = []
+    for fault in faults:
+        words = short(f"{fault.where}: {fault.message}", LONGEST_SAID)
+        if said and sum(map(len, said)) + len(words) > LONGEST_SAID:
+            break
+        said.append(words)
+    if left := len(faults) - len(said) + more:
+        said.append(f"and {left:,} more")
+    return "; ".join(said)
+
+
+def short(words: str, longest: int) -> str:
+    """Cut words that are too long: a stranger's names may stand in them."""
+    return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
 
 class InvalidKey(InvalidRequest):

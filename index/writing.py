@@ -75,20 +75,19 @@ def cast_row(value: object, snapshot: Snapshot, key: str) -> tuple[Value, ...]:
             row.append(cast_value(given.get(column.name, held.get(column.name)), column))
         except WrongValue as fault:
             wrong.append(fault)
-    names = [column.name for column in columns]
+    names = dict.fromkeys(column.name for column in columns)
     strange = [name for name in given if name not in names]
     if len(wrong) == 1 and not strange:
         raise wrong[0]
     if wrong or strange:
         said = f"no such column; {_there_are(names)}"
-        raise InvalidRequest(
-            *(Fault(f"values.{fault.column}", fault.message) for fault in wrong),
-            *(Fault(f"values.{name}", said) for name in strange),
-        )
+        amiss = (Fault(f"values.{fault.column}", fault.message) for fault in wrong)
+        unknown = (Fault(f"values.{name}", said) for name in strange)
+        raise InvalidRequest.of(itertools.chain(amiss, unknown))
     return tuple(row)
 
 
-def _there_are(names: Sequence[str]) -> str:
+def _there_are(names: Collection[str]) -> str:
     return f"there are: {', '.join(names) or 'none'}"
 
 

@@ -25,6 +25,7 @@ from pydantic import (
 
 from index.answers import Precision
 from index.encoders import check_spec
+from index.errors import TOLD, Fault, InvalidRequest
 from index.loading.options import COLUMN_CHOICES, LoadOptions
 from index.masks import parse_as_of
 from index.naming import LONGEST_NAME, check_name
@@ -38,7 +39,9 @@ from .errors import MalformedRequest
 from .settings import Settings
 
 
-def _at_most(setting: str) -> AfterValidator:
+def _at_most(
+    setting: str, *, validator: type[AfterValidator] | type[BeforeValidator] = AfterValidator
+) -> AfterValidator | BeforeValidator:
     """Bound a number, or the length of a text or list, by a setting."""
 
     def check(value: Any, info: ValidationInfo) -> Any:
@@ -52,7 +55,7 @@ def _at_most(setting: str) -> AfterValidator:
             raise ValueError(f"at most {limit:,}, the setting {setting}")
         return value
 
-    return AfterValidator(check)
+    return validator(check)
 
 
 def _checked(check: Callable[[Any], object]) -> Callable[[Any], Any]:
@@ -94,6 +97,7 @@ Name = Annotated[
 Key = Annotated[
     str, _at_most("max_key"), Field(description="the key, percent-encoded; slashes may stand as is")
 ]
+MOST_NAMED = 10_000  # columns, or marks, in an option of a load
 ONE, SEVERAL = "(one)", "(several)"  # what a question is, in pydantic's account of its faults
 VALUE = {
     "anyOf": [
@@ -112,7 +116,11 @@ Query = Annotated[
 ]
 Queries = Annotated[
     Annotated[Query, Tag(ONE)]
-    | Annotated[Annotated[list[Query], Field(min_length=1)], _at_most("max_queries"), Tag(SEVERAL)],
+    | Annotated[
+        Annotated[list[Query], Field(min_length=1)],
+        _at_most("max_queries", validator=BeforeValidator),  # each that is none is a fault
+        Tag(SEVERAL),
+    ],
     Discriminator(lambda given: SEVERAL if isinstance(given, list) else ONE),
     Field(description="what to look for, in any words, or several such texts"),
 ]
@@ -265,12 +273,28 @@ class SearchBody(SearchQuery):
     where: Where = None
 
 
+def _weights(given: object) -> object:
+    """Name the first of very many that are no weights: pydantic would gather them all."""
+    if isinstance(given, dict) and len(given) > TOLD:
+        wrong = [name for name, weight in given.items() if not _is_weight(weight)]
+        if len(wrong) > TOLD:
+            told = (Fault(f"weights.{name}", "write a number, 0 or more") for name in wrong[:TOLD])
+            raise InvalidRequest(*told, more=len(wrong) - TOLD)
+    return given
+
+
+def _is_weight(given: object) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
+
+
 class CompareBody(CompareQuery):
     """A question, with weights chosen by hand."""
 
     where: Where = None
 
-    weights: dict[str, Annotated[float, Field(ge=0)]] | None = Field(
+    weights: Annotated[
+        dict[str, Annotated[float, Field(ge=0)]] | None, BeforeValidator(_weights)
+    ] = Field(
         default=None,
         description="weight of each key, by hand; they are normalised to sum to 1, "
         "and where and as_of leave them alone",
@@ -396,6 +420,12 @@ def _names(value: object) -> object:
     return [name.strip() for name in value.split(",") if name.strip()]
 
 
+def _not_too_many(given: object) -> object:
+    if isinstance(given, list | dict) and len(given) > MOST_NAMED:
+        raise ValueError(f"at most {MOST_NAMED:,} of them")
+    return given
+
+
 @dataclass(frozen=True)
 class ColumnIn:
     """What a column is to be; without a type, that is inferred."""
@@ -422,6 +452,7 @@ class LoadQuery(In):
     key: str | None = Field(default=None, min_length=1, description="column that holds the keys")
     columns: Annotated[
         dict[str, Annotated[Any, AfterValidator(_column)]] | None,
+        BeforeValidator(_not_too_many),
         BeforeValidator(_from_json_text),
         WithJsonSchema(TEXT),
     ] = Field(
@@ -431,6 +462,7 @@ class LoadQuery(In):
     )
     attributes: Annotated[
         list[Annotated[str, Field(min_length=1)]] | None,
+        BeforeValidator(_not_too_many),
         BeforeValidator(_names),
         WithJsonSchema(TEXT),
     ] = Field(
@@ -454,7 +486,12 @@ class LoadQuery(In):
     decimal: Literal["point", "comma"] | None = Field(
         default=None, description="what stands before decimals; by how a column looks, if left out"
     )
-    missing: Annotated[list[str] | None, BeforeValidator(_names), WithJsonSchema(TEXT)] = Field(
+    missing: Annotated[
+        list[str] | None,
+        BeforeValidator(_not_too_many),
+        BeforeValidator(_names),
+        WithJsonSchema(TEXT),
+    ] = Field(
         default=None,
         description="cells that say that there is no value, such as consultar: texts separated by "
         "commas, or a JSON list",

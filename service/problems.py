@@ -22,12 +22,13 @@ from pydantic import BaseModel, Field
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
 
 from index import errors as index_errors
-from index.errors import SoftDictError
+from index.errors import LONGEST_SAID, SoftDictError
 
 from . import errors
 from .runtime import runtime
 
 MEDIA_TYPE = "application/problem+json"
+LONGEST_PLACE = 300  # characters: a column's name has 200 at most
 
 # An address that is not UTF-8, a host that is not ours, a parameter that is none.
 EVERYWHERE = (400, 421, 422)
@@ -51,7 +52,7 @@ class ProblemOut(BaseModel):
     title: str
     status: int
     detail: str
-    errors: list[FaultOut] | None = Field(default=None, description="every fault of the request")
+    errors: list[FaultOut] | None = Field(default=None, description="every fault, or the first 100")
 
 
 @dataclass(frozen=True)
@@ -138,13 +139,18 @@ def faults(error: SoftDictError) -> list[FaultOut]:
     """List every single fault that a domain error carries."""
     match error:
         case index_errors.InvalidRequest():
-            return [FaultOut(where=fault.where, message=fault.message) for fault in error.faults]
+            return [_fault(each) for each in error.faults]
         case index_errors.BadRows():
             return [FaultOut(where=f"line {row.line}", message=row.reason) for row in error.rows]
         case index_errors.WrongValue():
             return [FaultOut(where=error.column, message=error.message)]
         case _:
             return []
+
+
+def _fault(fault: index_errors.Fault) -> FaultOut:
+    where = index_errors.short(fault.where, LONGEST_PLACE)
+    return FaultOut(where=where, message=index_errors.short(fault.message, LONGEST_SAID))
 
 
 def install(app: Flask) -> None:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from werkzeug.formparser import FormDataParser
 
-from index.errors import Fault, InvalidRequest
+from index.errors import TOLD, Fault, InvalidRequest
 
 from . import strict_json
 from .errors import MalformedRequest, TooLarge, UnsupportedContent
@@ -100,8 +100,8 @@ def parsed(
     header: type[BaseModel] | None,
     body: type[BaseModel] | None,
 ) -> dict[str, BaseModel]:
-    """Parse each part that the view asks for; raise InvalidRequest with every fault of them."""
-    found: list[Fault] = []
+    """Parse each part that the view asks for; raise InvalidRequest with the faults of them all."""
+    found: list[InvalidRequest] = []
     parts: dict[str, BaseModel] = {}
     if path:
         parts |= _part("path", path, found, lambda: url)
@@ -111,7 +111,7 @@ def parsed(
     if body:
         parts |= _part("body", body, found, json_body, strict=True)
     if found:
-        raise InvalidRequest(*found)
+        raise InvalidRequest.joined(found)
     return parts if query else {name: part for name, part in parts.items() if name != "query"}
 
 
@@ -121,10 +121,20 @@ class NoParameters(BaseModel, extra="forbid"):
 
 def validated(model: type[Model], values: object, *, strict: bool | None = None) -> Model:
     """Validate ``values``; raise InvalidRequest with each fault in words."""
+    values, more = _with_few_unknown(model, values)
     try:
         return model.model_validate(values, strict=strict, context=runtime().settings)
     except ValidationError as error:
-        raise InvalidRequest(*_faults(error, model)) from None
+        raise InvalidRequest.joined([*_faults(error, model), InvalidRequest(more=more)]) from None
+
+
+def _with_few_unknown(model: type[BaseModel], values: object) -> tuple[object, int]:
+    """Leave out names that the model refuses, but for the first; say how many were left out."""
+    if not isinstance(values, Mapping) or len(values) <= TOLD:
+        return values, 0
+    unknown = [name for name in values if name not in model.model_fields]
+    spare = set(unknown[TOLD:]) if model.model_config.get("extra") == "forbid" else set()
+    return {name: values[name] for name in values if name not in spare}, len(spare)
 
 
 def json_body() -> Any:
@@ -165,7 +175,7 @@ def as_json(shown: BaseModel) -> bytes:
 def _part(
     name: str,
     model: type[BaseModel],
-    found: list[Fault],
+    found: list[InvalidRequest],
     read: Callable[[], object],
     *,
     strict: bool | None = None,
@@ -173,11 +183,11 @@ def _part(
     try:
         return {name: validated(model, read(), strict=strict)}
     except InvalidRequest as error:
-        found += error.faults
+        found.append(error)
         return {}
 
 
-def _query_fields(found: list[Fault]) -> dict[str, str]:
+def _query_fields(found: list[InvalidRequest]) -> dict[str, str]:
     """Read the query parameters; a form's fields stand beside them as if they were some.
 
     Of one that is given twice, which is a fault, the first is looked at beside the others.
@@ -186,7 +196,9 @@ def _query_fields(found: list[Fault]) -> dict[str, str]:
     given: dict[str, list[str]] = {}
     for name, values in fields:
         given.setdefault(name, []).extend(values)
-    found += [Fault(name, "given more than once") for name, all_ in given.items() if len(all_) > 1]
+    twice = [Fault(name, "given more than once") for name, all_ in given.items() if len(all_) > 1]
+    if twice:
+        found.append(InvalidRequest(*twice))
     return {name: values[0] for name, values in given.items()}
 
 
@@ -203,14 +215,17 @@ def _form_fields() -> Iterator[tuple[str, list[str]]]:
             ) from None
 
 
-def _faults(error: ValidationError, model: type[BaseModel]) -> Iterator[Fault]:
+def _faults(error: ValidationError, model: type[BaseModel]) -> Iterator[InvalidRequest]:
     for fault in error.errors(include_url=False):
         where = ".".join(str(step) for step in fault["loc"] if step not in (ONE, SEVERAL))
         cause = fault.get("ctx", {}).get("error")
         if isinstance(cause, InvalidRequest):  # the library's own words, when it found the fault
-            yield from (Fault(_inner(where, each.where), each.message) for each in cause.faults)
+            inner = (Fault(_inner(where, each.where), each.message) for each in cause.faults)
+            yield InvalidRequest(*inner, more=cause.more)
         else:
-            yield Fault(where if fault["loc"] else "body", _words(fault, where, model))
+            yield InvalidRequest(
+                Fault(where if fault["loc"] else "body", _words(fault, where, model))
+            )
 
 
 def _inner(where: str, inside: str) -> str:
@@ -232,5 +247,6 @@ def _nearest(name: str, model: type[BaseModel]) -> str:
     known = list(model.model_fields)
     if not known:
         return "; this route takes none"
-    close = get_close_matches(name, known, n=1, cutoff=0.52)  # "temp" is near, "queries" is not
+    # "temp" is near, and "queries" is not.
+    close = get_close_matches(name[:100], known, n=1, cutoff=0.52)
     return f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(known)}"

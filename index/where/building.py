@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from numbers import Real
 
 from index.answers import Column
-from index.errors import Fault, InvalidRequest
+from index.errors import TOLD, Fault, InvalidRequest
 from index.naming import LONGEST_COLUMN, plain_text
 from index.values import is_inexact
 from index.where.conditions import (
@@ -79,8 +79,9 @@ class Builder:
     def refuse(self, spot: Spot, message: str) -> Where:
         """Note a fault, and give a condition to go on with; of many the first ones say enough."""
         self.faults.append(spot.fault(message))
-        if len(self.faults) == MOST:
-            raise InvalidRequest(*self.faults)
+        if len(self.faults) == TOLD - 1:
+            rest = Fault("where", "what follows was not looked at: mend these first")
+            raise InvalidRequest(*self.faults, rest)
         return _REFUSED
 
     def compare(

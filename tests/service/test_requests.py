@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
@@ -196,6 +197,64 @@ def test_a_fault_of_a_body_is_said_in_the_words_of_json(
     asked = {"q": "a"} if path == "/compare" else {"name": "new", "entries": {"a": 1}}
 
     assert client.faults("POST", path, json=asked | body) == fault
+
+
+MANY = 20_000
+NAMES = dict.fromkeys(map(str, range(MANY)), "x")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/search?q=a&" + "&".join(f"q{number}" for number in range(MANY)), None),
+        ("POST", "/search", {"q": "a", **NAMES}),
+        ("POST", "/compare", {"q": "a", "weights": dict.fromkeys(map(str, range(MANY)), 1)}),
+        ("POST", "/compare", {"q": "a", "weights": NAMES}),
+        ("PUT", "/datasets/paises/entries/x", {"values": NAMES}),
+    ],
+)
+def test_of_very_many_faults_the_first_are_told_and_the_others_counted(
+    client: CheckedClient, method: str, path: str, body: object
+) -> None:
+    given = {} if body is None else {"json": body}
+    problem = client.open(path, method=method, **given).get_json()
+
+    assert (problem["status"], len(problem["errors"])) == (422, 100)
+    assert len(problem["detail"]) < 3_000
+    found = re.fullmatch(r"(.*); and ([\d,]+) more", problem["detail"], re.DOTALL)
+    assert found
+    named, more = found.groups()
+    first = [f"{each['where']}: {each['message']}" for each in problem["errors"]]
+    told = next(n for n in range(100) if "; ".join(first[:n]) == named)
+    assert told + int(more.replace(",", "")) == MANY
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "fault"),
+    [
+        ("/search", {"q": [1] * MANY}, {"q": "at most 256 of them, the setting max_queries"}),
+        (
+            "/datasets",
+            {"columns": NAMES},
+            {"columns": "at most 10,000 of them"},
+        ),
+        ("/datasets", {"attributes": [""] * MANY}, {"attributes": "at most 10,000 of them"}),
+        ("/datasets", {"missing": [1] * MANY}, {"missing": "at most 10,000 of them"}),
+    ],
+)
+def test_what_is_too_long_is_refused_before_its_parts(
+    client: CheckedClient, path: str, body: dict[str, Any], fault: dict[str, str]
+) -> None:
+    asked = {} if path == "/search" else {"name": "new", "entries": {"a": 1}}
+
+    assert client.faults("POST", path, json=asked | body) == fault
+
+
+def test_a_long_name_is_cut_in_an_answer(client: CheckedClient) -> None:
+    reply = client.post("/search", json={"q": "a", "x" * 100_000: 1})
+
+    assert reply.get_json()["errors"][0]["where"].startswith("xxx")
+    assert len(reply.data) < 5_000
 
 
 def test_limits_are_settings_and_named(make: Make) -> None:
