@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from itertools import islice
 
 from index.answers import Value
 
 SHOWN, LONGEST_SHOWN = 8, 60  # components of a vector, characters of a text
+LISTED = 20  # names of what there is
 
 
 def whole(value: Value, unit: str | None = None) -> str:
@@ -35,6 +37,12 @@ def _worded(value: Value, number: Callable[[float], str], unit: str | None) -> s
 def shown(text: str) -> str:
     """Quote a text for a message, its beginning if it is long."""
     return repr(text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…")
+
+
+def listed(names: Collection[str]) -> str:
+    """Name what there is; of many the first, and how many more."""
+    told = ", ".join(islice(names, LISTED)) or "none"
+    return f"{told} and {len(names) - LISTED:,} more" if len(names) > LISTED else told
 
 
 def counted(number: int, one: str, many: str) -> str:

@@ -21,6 +21,7 @@ from index.loading.options import LEAVE_OUT, LoadOptions
 from index.pace import Pace, Report
 from index.snapshot import BLOCK, Block, Place, Snapshot
 from index.vectors import VectorBlock
+from index.wording import listed
 
 Row = tuple[str, tuple[Value, ...]]
 
@@ -88,7 +89,7 @@ def cast_row(value: object, snapshot: Snapshot, key: str) -> tuple[Value, ...]:
 
 
 def _there_are(names: Collection[str]) -> str:
-    return f"there are: {', '.join(names) or 'none'}"
+    return f"there are: {listed(names)}"
 
 
 def first_values(

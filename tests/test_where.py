@@ -370,6 +370,12 @@ def test_of_very_many_faults_the_first_are_named():
         assert "what follows was not looked at" in rest[1]
 
 
+def test_of_very_many_columns_the_first_are_listed():
+    columns = [Column(f"column {number}", "number") for number in range(500)]
+    for _, message in faults({f"other {number}": 1 for number in range(50)}, columns):
+        assert message.endswith("column 19 and 480 more") and len(message) < 500
+
+
 @pytest.mark.parametrize("many", [MOST_VALUES, 10 * MOST_VALUES])
 def test_a_long_name_over_many_values_is_written_for_faults_alone(many):
     """A path for every value was made before they were counted: gigabytes for half a megabyte."""

@@ -26,7 +26,7 @@ from index.where.conditions import (
     depth,
     join,
 )
-from index.wording import shown
+from index.wording import listed, shown
 
 DEEPEST = 32  # conditions inside one another
 MOST = 256  # comparisons in one condition
@@ -135,7 +135,7 @@ class Builder:
         if name not in self._columns:
             near = get_close_matches(name[:100], self._columns, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            known = ", ".join(self._columns) or "none"
+            known = listed(self._columns)
             self.refuse(at, f"there is no column {shown(name)}; {hint}there are: {known}")
             return None
         found = self._columns[name]
