@@ -47,6 +47,7 @@ from index.loading import (
     cast_value,
     check_key,
     infer_columns,
+    json_rows,
     read_table,
     write_table,
 )
@@ -856,6 +857,44 @@ def test_json_is_what_the_json_module_wrote(
     assert got == entries
     assert list(got) == list(entries)
     assert [type(value) for value in got.values()] == [type(value) for value in entries.values()]
+
+
+@pytest.mark.parametrize("part", [*range(1, 40, 3), 100, 300])
+def test_json_is_read_alike_in_parts(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = "[1.5e+3, -12.25, 3, -0, 100E-2, 2e2]"
+    pairs = [
+        f'"a{number} \\ud83d\\ude00 \\" ñ" : {{"v": {numbers}, "n": {number}.5e+1, "t": "x"}}'
+        for number in range(9)
+    ]
+    content = "{ " + " ,\n".join(pairs) + " }"
+    monkeypatch.setattr(json_rows, "PART", part)
+
+    assert load(content, "x.json")[8] == ('a8 😀 " ñ', ((1500, -12.25, 3, 0, 1, 200), 85, "x"))
+    for cut in range(1, len(content), 7):
+        told = set()
+        for size in (part, 1 << 16):
+            monkeypatch.setattr(json_rows, "PART", size)
+            with pytest.raises(UnreadableSource) as caught:
+                read_table(content[:cut].encode(), filename="x.json")
+            told.add(str(caught.value))
+        assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [('{"a": 1, "b": [%s]}', 15), ('["a", [%s]]', 7), ('["a", "%s"]', 7), ('{"%s": 1}', 2)],
+)
+def test_an_entry_of_json_is_no_longer_than_a_line(
+    content: str, place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One call of the decoder holds all threads up: 20 million lists, for 13 seconds."""
+    monkeypatch.setattr(json_rows, "PART", 64)
+    monkeypatch.setattr(json_rows, "LONGEST_LINE", 4_096)
+    load('[["a", "' + 4_000 * "x" + '"]]', "x.json")
+    message = f"x.json: the entry at character {place} is longer than 4,096 characters"
+
+    with pytest.raises(UnreadableSource, match=message):
+        read_table((content % ",".join(3_000 * "1")).encode(), filename="x.json")
 
 
 def test_the_name_that_an_object_of_many_holds_twice_is_found() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -11,10 +12,12 @@ from index.errors import UnreadableSource
 from index.loading.options import LoadOptions
 from index.loading.rows import BARE, KEYED, Reader, Row
 from index.loading.sources import Source
-from index.loading.text import bounded_lines, find_encoding, open_text
+from index.loading.text import LONGEST_LINE, bounded_lines, find_encoding, open_text
 from index.naming import repeated_names
 
 LARGEST_JSON = 1 << 28  # characters of one document, whose text is held while it is read
+PART = 1 << 16  # characters of it, from which entries are decoded
+LONGEST_WORD = 16  # characters of what is read otherwise where its end is cut off, as -Infinity
 
 
 class _JsonReader(Reader):
@@ -64,28 +67,76 @@ class JsonReader(_JsonReader):
                 f"{name} is JSON of more than {LARGEST_JSON:,} characters; convert it to JSON Lines"
             )
         try:
-            yield from self._entries(text)
+            yield from self._entries(_Document(text, name))
         except RecursionError:
             raise UnreadableSource(f"{name}: the JSON is nested too deep") from None
         except json.JSONDecodeError as error:
             raise UnreadableSource(
                 f"{name} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
             ) from error
+        except UnreadableSource:
+            raise
         except ValueError:  # Python reads no integer of thousands of digits
             message = f"{name}: an integer of thousands of digits; write it as text"
             raise UnreadableSource(message) from None
 
-    def _entries(self, text: str) -> Iterator[Row]:
+    def _entries(self, document: _Document) -> Iterator[Row]:
         shape = _Shape()
         line, counted = 1, 0
-        for number, (at, key, item) in enumerate(_top_level(text), 1):
-            line, counted = line + text.count("\n", counted, at), at
+        for number, (at, key, item) in enumerate(_top_level(document), 1):
+            line, counted = line + document.text.count("\n", counted, at), at
             row = shape.row(line, item) if key is None else shape.pair(line, key, item)
             yield row._replace(entry=number)
 
 
-def _top_level(text: str) -> Iterator[tuple[int, str | None, Any]]:
+class _Document:
+    """A text whose values are decoded from a part of it, as long as the longest so far needs.
+
+    A call of the decoder holds all other threads up, so no value may be as long as the document.
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        self.text = text
+        self._name = name
+        self._size = PART
+        self._take(0)
+
+    def value(self, at: int) -> tuple[Any, int]:
+        """Decode the value that starts at a place, and say where it ends."""
+        while True:
+            try:
+                value, after = _DECODER.raw_decode(self._part, at - self._start)
+            except json.JSONDecodeError as error:
+                unclosed = error.msg.startswith("Unterminated string") and self._sure < math.inf
+                if not unclosed and error.pos < self._sure:
+                    place = self._start + error.pos
+                    raise json.JSONDecodeError(error.msg, self.text, place) from None
+            else:
+                if after < self._sure:
+                    return value, self._start + after
+            self._go_on(at)
+
+    def _take(self, at: int) -> None:
+        self._start, self._part = at, self.text[at : at + self._size]
+        cut = at + self._size < len(self.text)
+        # Where 1.5e+3 is cut after its e+, 1.5 is read.
+        self._sure = len(self._part) - LONGEST_WORD if cut else math.inf
+
+    def _go_on(self, at: int) -> None:
+        """Take the part from a place on; a longer one, where that is what there is."""
+        if at == self._start:
+            if self._size == LONGEST_LINE:
+                raise UnreadableSource(
+                    f"{self._name}: the entry at character {at + 1:,} is longer than "
+                    f"{LONGEST_LINE:,} characters; is it a table?"
+                )
+            self._size = min(8 * self._size, LONGEST_LINE)
+        self._take(at)
+
+
+def _top_level(document: _Document) -> Iterator[tuple[int, str | None, Any]]:
     """Give the entries of a document's outer list or object: where they start, key, value."""
+    text = document.text
     at = _after_blanks(text, 0)
     keyed = text.startswith("{", at)
     if not keyed and not text.startswith("[", at):
@@ -98,12 +149,12 @@ def _top_level(text: str) -> Iterator[tuple[int, str | None, Any]]:
         if keyed:
             if not text.startswith('"', at):
                 raise json.JSONDecodeError("Expecting a key in double quotes", text, at)
-            key, at = _DECODER.raw_decode(text, at)
+            key, at = document.value(at)
             at = _after_blanks(text, at)
             if not text.startswith(":", at):
                 raise json.JSONDecodeError("Expecting ':' delimiter", text, at)
             at = _after_blanks(text, at + 1)
-        item, at = _DECODER.raw_decode(text, at)
+        item, at = document.value(at)
         yield start, key, item
         at = _after_blanks(text, at)
         done = text.startswith(closing, at)
