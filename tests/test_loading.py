@@ -15,6 +15,7 @@ import lzma
 import os
 import sqlite3
 import threading
+import tracemalloc
 import unicodedata
 import zipfile
 from collections import Counter
@@ -39,6 +40,7 @@ from index.errors import (
     BadRows,
     InvalidKey,
     InvalidRequest,
+    NotEnoughMemory,
     UnreadableSource,
     WrongValue,
 )
@@ -48,9 +50,12 @@ from index.loading import (
     check_key,
     infer_columns,
     json_rows,
+    parquet_rows,
     read_table,
     write_table,
 )
+from index.loading.parquet_rows import ParquetReader
+from index.loading.sources import Source
 from index.loading.text import LONGEST_LINE
 from index.store import Store
 
@@ -2267,6 +2272,46 @@ def test_codes_that_databases_give_as_decimals_stay_codes() -> None:
 
     assert load(parquet(table)) == [("a", ("12345678901234567890",)), ("b", ("7",))]
     assert infer_columns([{"v": decimal.Decimal("1E+999999999")}]) == (Column("v", "text"),)
+
+
+def test_long_lists_of_parquet_are_read_a_few_rows_at_a_time() -> None:
+    """2,000 rows of 20,000 zeros, 6 KB of file, took 2 GB."""
+    zeros = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(200 * 20_000)), 20_000)
+    content = parquet(pa.table({"v": zeros, "key": [f"k{n}" for n in range(200)]}))
+    tracemalloc.start()
+    try:
+        rows = sum(1 for _ in ParquetReader(Source(content), LoadOptions()))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert (rows, peak < 40e6) == (200, True)
+
+
+def test_lists_of_parquet_stay_beside_the_other_cells_of_their_rows() -> None:
+    many = range(10_000)
+    content = parquet(
+        pa.table(
+            {"v": [[n, -n] for n in many], "key": [f"k{n}" for n in many], "w": list(many)},
+        )
+    )
+
+    assert load(content) == [(f"k{n}", ((n, -n), n)) for n in many]
+    assert columns(content) == {"v": "vector", "w": "number"}
+    assert list(columns(content)) == ["v", "w"]
+
+
+def test_a_group_of_rows_in_parquet_that_memory_would_not_hold_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    content = parquet(pa.table({"key": ["a", "b"], "t": ["x" * 1_000_000, "y" * 1_000_000]}))
+    monkeypatch.setattr(parquet_rows, "SMALL", 10**6)
+    monkeypatch.setattr(parquet_rows, "available_memory", lambda: 10**7)
+
+    with pytest.raises(NotEnoughMemory, match="write the file in groups of fewer rows"):
+        read_table(content, filename="x.parquet")
+    monkeypatch.setattr(parquet_rows, "available_memory", lambda: 10**8)
+    assert len(load(content, "x.parquet")) == 2
 
 
 def test_a_text_in_many_rows_of_parquet_is_read_once() -> None:

@@ -5,22 +5,29 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from index.errors import UnreadableSource
+from index.errors import NotEnoughMemory, UnreadableSource
 from index.loading.options import LEAVE_OUT, LoadOptions
 from index.loading.rows import Reader, Row
 from index.loading.sources import Source
+from index.memory import SMALL, available_memory
 from index.naming import is_unit
 
 BATCH = 4_096  # rows
+FEW = 16  # rows read at a time of lists, for one that takes a few bytes may have millions of zeros
+# Bytes that Arrow takes, at most, for one of the texts of a group of rows, whose distinct ones it
+# gathers; as measured.
+GATHERED = 6
 # What ``writers`` notes in the schema, so that columns come back as what they were.
 KEY_NOTE, TYPES_NOTE = b"softdict.key", b"softdict.types"
 ATTRIBUTES_NOTE, UNITS_NOTE = b"softdict.attributes", b"softdict.units"
 PANDAS_NOTE = b"pandas"
+_FEWER = "write the file in groups of fewer rows, or load where more is free"
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 _LAST_DIGIT = re.compile(r"\.\d{6}")  # of a second's fraction
 _Noted = TypeVar("_Noted", dict[str, Any], list[Any])
@@ -38,6 +45,7 @@ class ParquetReader(Reader):
         self.names = [name for name in schema.names if name not in skipped]
         self.left_out = [name for name in schema.names if name not in self.names]
         self._texts: list[str] = []
+        self._lists: list[str] = []
         self.types: dict[str, str] = {}
         self._take_schema(schema)
         self._take_notes(schema.metadata or {})
@@ -60,6 +68,8 @@ class ParquetReader(Reader):
                 self.types[name] = "number"
             if _is_text(kind):
                 self._texts.append(name)
+            if _is_list(kind):
+                self._lists.append(name)
 
     def _take_notes(self, metadata: Mapping[bytes, bytes]) -> None:
         """Take what ``write_table`` noted of columns; a stranger's nonsense counts for nothing."""
@@ -90,15 +100,38 @@ class ParquetReader(Reader):
                 ) from error
 
     def __iter__(self) -> Iterator[Row]:
-        line = 0
-        # Of a text in every row the file has one: written out, a small file could fill us.
-        with self._open(distinct=self._texts) as file:
-            for batch in file.iter_batches(BATCH, columns=self.names):
-                # By name: with the column "s.x" comes the field x of a column s.
-                columns = [self._cells(name, batch.column(name)) for name in self.names]
-                for cells in zip(*columns, strict=True):
-                    line += 1
-                    yield Row(line, dict(zip(self.names, cells, strict=True)))
+        others = [name for name in self.names if name not in self._lists]
+        parts = [(names, size) for names, size in ((others, BATCH), (self._lists, FEW)) if names]
+        names = [*others, *self._lists]
+        with ExitStack() as stack:
+            # Of a text in every row the file has one: written out, a small file could fill us.
+            files = [stack.enter_context(self._open(distinct=self._texts)) for _ in parts]
+            self._check_fits(files[0].metadata)
+            columns = (self._rows(file, *part) for file, part in zip(files, parts, strict=True))
+            for line, row in enumerate(zip(*columns, strict=True), 1):
+                yield Row(line, dict(zip(names, chain.from_iterable(row), strict=True)))
+
+    def _rows(self, file: Any, names: Sequence[str], size: int) -> Iterator[tuple[Any, ...]]:
+        """Go through some of the columns, so many rows at a time."""
+        for batch in file.iter_batches(size, columns=names):
+            # By name: with the column "s.x" comes the field x of a column s.
+            yield from zip(*(self._cells(n, batch.column(n)) for n in names), strict=True)
+
+    def _check_fits(self, file: Any) -> None:
+        """Refuse a group of rows whose texts, which are read together, memory would not hold."""
+        groups = (file.row_group(place) for place in range(file.num_row_groups))
+        texts = (
+            sum(
+                group.column(place).total_uncompressed_size
+                for place in range(file.num_columns)
+                if group.column(place).path_in_schema in self._texts
+            )
+            for group in groups
+        )
+        needed = GATHERED * max(texts, default=0)
+        there = available_memory() if needed > SMALL else None
+        if there is not None and needed > there:
+            raise NotEnoughMemory(needed, there, _FEWER)
 
     def _cells(self, name: str, column: Any) -> list[Any]:
         try:
@@ -131,12 +164,18 @@ def _can_be_held(kind: Any) -> bool:
     """Say whether a value column can hold an Arrow type."""
     import pyarrow.types as is_a
 
-    if is_a.is_list(kind) or is_a.is_large_list(kind) or is_a.is_fixed_size_list(kind):
+    if _is_list(kind):
         return _is_number(kind.value_type)
     held = kind.value_type if is_a.is_dictionary(kind) else kind
     clock = is_a.is_timestamp(held) or is_a.is_date(held) or is_a.is_time(held)
     plain = _is_text(held) or is_a.is_null(held) or is_a.is_boolean(held)
     return bool(clock or plain or _is_number(held))
+
+
+def _is_list(kind: Any) -> bool:
+    import pyarrow.types as is_a
+
+    return bool(is_a.is_list(kind) or is_a.is_large_list(kind) or is_a.is_fixed_size_list(kind))
 
 
 def _is_text(kind: Any) -> bool:
