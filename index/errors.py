@@ -190,12 +190,13 @@ class BadRows(UnreadableSource):
 class NotEnoughMemory(SoftDictError):
     """A load that would not fit in memory. Nothing was encoded; the message says what would fit."""
 
-    def __init__(self, needed: int, available: int, advice: str) -> None:
+    def __init__(self, needed: int | None, available: int | None, advice: str) -> None:
         self.needed, self.available, self.advice = needed, available, advice  # bytes, what to do
-        super().__init__(
-            f"this load needs about {needed / 1e9:.1f} GB of memory, and "
-            f"{available / 1e9:.1f} GB are free; {advice}"
-        )
+        figures = "more memory than there is"
+        if needed is not None and available is not None:
+            about, free = f"{needed / 1e9:.1f} GB", f"{available / 1e9:.1f} GB"
+            figures = f"about {about} of memory, and {free} are free"
+        super().__init__(f"this load needs {figures}; {advice}")
 
 
 class EncoderUnavailable(SoftDictError):

@@ -2314,6 +2314,16 @@ def test_a_group_of_rows_in_parquet_that_memory_would_not_hold_is_refused(
     assert len(load(content, "x.parquet")) == 2
 
 
+def test_parquet_for_which_memory_runs_out_is_not_called_damaged() -> None:
+    raised = pa.ArrowMemoryError("malloc of size 1099511627776 failed")
+    content = parquet(pa.table({"key": ["a"], "v": [1]}))
+    with (
+        mock.patch.object(pq.ParquetFile, "iter_batches", side_effect=raised),
+        pytest.raises(NotEnoughMemory, match="needs more memory than there is"),
+    ):
+        read_table(content, filename="x.parquet")
+
+
 def test_a_text_in_many_rows_of_parquet_is_read_once() -> None:
     rows, long = 4_096, "x" * 100_000
     texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([long]))

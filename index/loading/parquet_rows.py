@@ -93,6 +93,8 @@ class ParquetReader(Reader):
         with self._source.open() as stream:
             try:
                 yield pq.ParquetFile(stream, read_dictionary=list(distinct))
+            except pa.ArrowMemoryError as error:
+                raise NotEnoughMemory(None, None, _FEWER) from error
             except (pa.ArrowException, OSError, UnicodeError) as error:
                 words = str(error).splitlines()[0].partition(". ")[0].rstrip(".")
                 raise UnreadableSource(
