@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -11,7 +11,7 @@ from index import generation
 from index.answers import Column, Description, LoadReport, Precision
 from index.embedding import Embedding
 from index.encoders import check_spec, open_encoder
-from index.errors import DatasetExists, Fault, InvalidRequest, UnknownDataset
+from index.errors import DatasetExists, Fault, InvalidRequest, StoreCorrupt, UnknownDataset
 from index.kept import prune
 from index.loading import LoadOptions, Table, read_table
 from index.memory import check_fits
@@ -26,6 +26,7 @@ from index.turns import Turn
 from index.values import check_columns
 from index.writing import Changes, done_load, planned_load, prepare
 
+log = logging.getLogger("softdict")
 IfExists = Literal["error", "replace", "append"]
 
 
@@ -116,11 +117,18 @@ class Catalog(Mapping[str, SoftDict]):
         return self._store.outermost(self._turn)
 
     def descriptions(self) -> list[Description]:
-        """Describe the datasets, but for those that are deleted before their turn comes."""
+        """Describe the datasets, but for those that are deleted before their turn comes.
+
+        One that cannot be read is left out, too, and named in the log.
+        """
         found = []
         for dataset in list(self._datasets.values()):
-            with suppress(UnknownDataset):
+            try:
                 found.append(dataset.describe())
+            except UnknownDataset:
+                continue
+            except StoreCorrupt as fault:
+                log.warning("dataset %s is not listed: %s", dataset.name, fault)
         return found
 
     def create(

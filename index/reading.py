@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from index import generation
-from index.errors import Busy, DiskFull, StoreCorrupt
+from index.errors import Busy, DiskFull, SoftDictError, StoreCorrupt
 from index.snapshot import BLOCK, Place, Snapshot
 from index.store import Record, Store, StoredEntry
 from index.turns import patience
@@ -22,6 +22,31 @@ def read_entries(store: Store, record: Record, *, half: bool) -> Snapshot:
 
     An index of vectors in 16 bits will do only where ``half`` precision is wanted.
     """
+    with _readable(store, record):
+        return _read(store, record, half=half)
+
+
+def read_all(store: Store, record: Record) -> Snapshot:
+    """Read every entry from the store, which has the vectors in full."""
+    with _readable(store, record):
+        return _read_all(store, record)
+
+
+@contextmanager
+def _readable(store: Store, record: Record) -> Iterator[None]:
+    """Say so where what is stored is not what was written: no JSON, say, or half a number."""
+    try:
+        yield
+    except SoftDictError:
+        raise
+    except (LookupError, OverflowError, RecursionError, TypeError, ValueError) as fault:
+        raise StoreCorrupt(
+            f"what {store.home or 'the store'} holds of dataset {record.name!r} cannot be read: "
+            f"{fault}; delete the dataset, or put back a copy of the folder"
+        ) from fault
+
+
+def _read(store: Store, record: Record, *, half: bool) -> Snapshot:
     home = store.home
     kept = None if home is None else generation.load(home, record)
     if kept is None or (kept[1].rounding and not half):
@@ -30,7 +55,7 @@ def read_entries(store: Store, record: Record, *, half: bool) -> Snapshot:
             # It is only tidying: the entries can be read without it, and while others write.
             with suppress(Busy, DiskFull, StoreCorrupt), patience(0):
                 store.forget_deletions(record.id, until=record.version)
-        return read_all(store, record)
+        return _read_all(store, record)
     version, snapshot = kept
     changed = list(_stored(store, record, since=version))
     gone = store.reader.deletions(record.id, since=version)
@@ -42,8 +67,7 @@ def read_entries(store: Store, record: Record, *, half: bool) -> Snapshot:
     return _with_entries(snapshot, (entry for entry in changed if entry.id not in rows))
 
 
-def read_all(store: Store, record: Record) -> Snapshot:
-    """Read every entry from the store, which has the vectors in full."""
+def _read_all(store: Store, record: Record) -> Snapshot:
     return _with_entries(Snapshot.empty(record.columns), _stored(store, record, since=-1))
 
 

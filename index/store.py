@@ -329,17 +329,18 @@ class Store:
         """
         with self._turn():
             datasets = self._connection.execute(
-                "SELECT id FROM datasets WHERE encoder_identity = ? ORDER BY modified DESC LIMIT ?",
+                "SELECT id, 4 * dimension FROM datasets WHERE encoder_identity = ?"
+                " ORDER BY modified DESC LIMIT ?",
                 (identity, LOOKED_THROUGH),
             ).fetchall()
-        for (dataset,) in datasets:
+        for dataset, size in datasets:
             for start in range(0, len(texts), 4096):
                 asked = json.dumps(texts[start : start + 4096])
                 with self._turn():
                     found = self._connection.execute(
                         "SELECT key, vector FROM entries WHERE dataset = ?"
-                        " AND key IN (SELECT value FROM json_each(?))",
-                        (dataset, asked),
+                        " AND key IN (SELECT value FROM json_each(?)) AND length(vector) = ?",
+                        (dataset, asked, size),  # others were spoilt
                     ).fetchall()
                 for key, vector in found:
                     yield key, np.frombuffer(vector, "<f4")

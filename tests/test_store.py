@@ -638,6 +638,35 @@ def test_damaged_entries_are_said_to_be_so_to_who_reads_and_to_who_writes(tmp_pa
                 catalog["dictionary"]["new"] = 1
 
 
+VALUES = ("'[1'", "'5'", "'[]'", "'[\"x\"]'", "'[{}]'")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [*(f"value = {text}" for text in VALUES), "vector = x'00'", "vector = x'00000000'"],
+)
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_dataset_that_cannot_be_read_leaves_the_others_listed(
+    tmp_path, change, read_only, caplog
+):
+    with Catalog.open(tmp_path) as catalog:
+        for name in ("first", "spoilt", "last"):
+            catalog.load(name, b"key,v\na,1\nb,2\n", OPTIONS, encoder="random")
+    with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection:
+        connection.execute(f"UPDATE entries SET {change} WHERE dataset = 2 AND key = 'b'")
+        connection.commit()
+
+    with Catalog.open(tmp_path, read_only=read_only) as catalog:
+        assert [each.name for each in catalog.descriptions()] == ["first", "last"]
+        assert "dataset spoilt is not listed: what" in caplog.text
+        with pytest.raises(StoreCorrupt, match="holds of dataset 'spoilt' cannot be read"):
+            catalog["spoilt"].search("a")
+        if not read_only:
+            catalog.load("new", b"key,v\nb,1\nc,2\n", OPTIONS, encoder="random")
+            catalog.delete("spoilt")
+            assert list(catalog) == ["first", "last", "new"]
+
+
 def test_a_damaged_list_of_datasets_is_said_to_be_so_and_the_folder_let_go(tmp_path):
     with SoftDict.open(tmp_path, encoder="random") as d:
         d["a"] = 1
