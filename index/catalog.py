@@ -253,6 +253,7 @@ class Catalog(Mapping[str, SoftDict]):
                 total=table.entries,
                 progress=progress,
             )
+            self._store.checkpoint()
             with self._changing, self._store.transaction() as store:
                 if replaces and name in self:
                     store.delete_dataset(self[name].id)
@@ -279,6 +280,7 @@ class Catalog(Mapping[str, SoftDict]):
         with self._changing:
             if self[dataset.name] is not dataset:
                 raise UnknownDataset(dataset.name, list(self._datasets))
+            self._store.checkpoint()
             self._store.delete_dataset(dataset.id)
             dataset.retire()
             kept = {name: each for name, each in self._datasets.items() if each is not dataset}

@@ -805,6 +805,8 @@ class SoftDict(MutableMapping[str, Any]):
             record, seen = self._moments.present
             ready = _ready(seen, columns)
             changes = prepared(record, ready)
+            if changes.added > 1_000:  # several megabytes
+                self._moments.store.checkpoint()
             with self._moments.turn:
                 now, snapshot = self._moments.present
                 if snapshot is not seen:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -42,6 +43,9 @@ APPLICATION = 0x736F6664  # "sofd", in the file's header: this database is ours
 SCHEMA_VERSION = 5
 LOOKED_THROUGH = 16  # datasets that are searched for vectors to use again
 JOURNAL = 2**26  # bytes that the write-ahead log may keep after a large load
+SMALL = 256  # pages that a change may add to the database without a look at the disk
+PATIENCE = 30  # seconds to wait for another process
+UNWRITTEN = 2**21  # bytes of pages that SQLite holds until it commits (its cache_size)
 
 SCHEMA = """
 CREATE TABLE datasets (
@@ -220,7 +224,7 @@ class Store:
                 uri=self.read_only,
                 check_same_thread=False,
                 isolation_level=None,
-                timeout=30,
+                timeout=PATIENCE,
             )
             try:
                 _prepare(connection, read_only=self.read_only)
@@ -371,11 +375,15 @@ class Store:
             try:
                 try:
                     self._connection.execute("BEGIN IMMEDIATE")
+                    before = self._pages()
                     yield self
+                    self._check_room(before)
                     self._connection.execute("COMMIT")
-                except BaseException:
+                except BaseException as fault:
                     self._afterwards.clear()
                     self._roll_back()
+                    if self.home and (isinstance(fault, DiskFull) or _full(self.home, fault)):
+                        self._give_back()
                     raise
                 actions, self._afterwards = self._afterwards, []  # they hold on to what they show
                 for action in actions:
@@ -396,6 +404,36 @@ class Store:
     def _roll_back(self) -> None:
         if self._connection.in_transaction:  # some faults end the transaction themselves
             self._connection.execute("ROLLBACK")
+
+    def checkpoint(self) -> None:
+        """Bring the log into the database before a large change, as far as readers let it be."""
+        with self._turn(), suppress(sqlite3.OperationalError):
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def _give_back(self) -> None:
+        """Give the disk back the log of what was rolled back, where nobody reads from it."""
+        with suppress(sqlite3.OperationalError):
+            self._connection.execute("PRAGMA busy_timeout = 0")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._connection.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000}")
+
+    def _pages(self) -> int:
+        """Count the pages of the database, with those that a transaction adds."""
+        (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
+        return int(pages)
+
+    def _check_room(self, before: int) -> None:
+        """Refuse a large change that the disk takes into the log, and not from there any further.
+
+        The log could then never begin anew: in the end it would take nothing, no deletion either.
+        """
+        pages = self._pages()
+        if self.home is None or pages - before <= SMALL:
+            return
+        (size,) = self._connection.execute("PRAGMA page_size").fetchone()
+        wanted = pages * size - (self.home / FILE).stat().st_size + UNWRITTEN
+        if wanted > shutil.disk_usage(self.home).free:
+            raise DiskFull(self.home)
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Do something, which may not fail, once this is durable; a rollback forgets it."""
@@ -608,7 +646,7 @@ def _identity(home: Path | None) -> tuple[int, int] | None:
     return None
 
 
-def _full(home: Path, fault: Exception) -> DiskFull | None:
+def _full(home: Path, fault: BaseException) -> DiskFull | None:
     """Give what a fault says of a disk that takes no more.
 
     SQLite tells a full one; a quota, or a limit on a file's size, looks like a disk that fails.

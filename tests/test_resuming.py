@@ -374,7 +374,7 @@ def test_a_disk_that_is_nearly_full_ends_the_keeping_and_not_the_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = type(shutil.disk_usage(tmp_path))
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 10**9 - 1000, 1000))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 9 * 10**8, 10**8))
     keys = [f"key {number}" for number in range(3 * CHUNK)]
     with Catalog.open(tmp_path) as catalog:
         report = catalog.load("d", table(keys), CSV, encoder="random:16")

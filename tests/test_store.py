@@ -197,6 +197,42 @@ def test_a_full_disk_is_said_and_leaves_everything_as_it_was(tmp_path):
         assert (dict(catalog["t"]), len(catalog["new"])) == ({"a": 1}, 500)
 
 
+ROWS = ("key,value\n" + "".join(f"key {number},{number}\n" for number in range(3_000))).encode()
+
+
+def test_the_log_of_a_load_that_the_disk_had_no_room_for_is_given_back(tmp_path):
+    """It kept the disk full, so that in the end not even a deletion could be written."""
+    with Catalog.open(tmp_path) as catalog:
+        catalog.load("t", b"key,value\na,1\n", OPTIONS, encoder="random")
+        catalog._store._connection.execute("PRAGMA max_page_count = 1000")
+        for if_exists in ("append", "replace"):
+            with pytest.raises(DiskFull):
+                catalog.load("t", ROWS, OPTIONS, if_exists=if_exists, encoder="random")
+            assert (tmp_path / "softdict.db-wal").stat().st_size == 0
+        (patience,) = catalog._store._connection.execute("PRAGMA busy_timeout").fetchone()
+
+        assert (dict(catalog["t"]), patience) == ({"a": 1}, 30_000)
+
+
+def test_a_load_that_could_not_leave_the_log_is_refused(tmp_path, monkeypatch):
+    """What the disk takes into the log and not into the database would stay in its way for good."""
+    with Catalog.open(tmp_path) as catalog:
+        catalog.load("t", b"key,value\na,1\n", OPTIONS, encoder="random")
+        usage = shutil.disk_usage(tmp_path)._replace(free=5_000_000)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+        for name, if_exists in [("new", "error"), ("t", "append")]:
+            with pytest.raises(DiskFull):
+                catalog.load(name, ROWS, OPTIONS, if_exists=if_exists, encoder="random")
+        catalog["t"]["b"] = 2  # what is small may always be written
+
+        assert {name: dict(d) for name, d in catalog.items()} == {"t": {"a": 1, "b": 2}}
+        monkeypatch.undo()
+        catalog.load("new", ROWS, OPTIONS, encoder="random")
+        usage = usage._replace(free=0)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+        catalog.delete("new")
+
+
 def test_a_disk_that_refuses_a_write_is_said_and_keeps_what_was_acknowledged(tmp_path):
     with python(
         "import resource, sys\n"
