@@ -38,7 +38,7 @@ from index.errors import (
 from index.turns import Turn
 
 Rows = NDArray[np.float32]
-FILE = "softdict.db"
+FILE, LOCK = "softdict.db", "softdict.lock"
 APPLICATION = 0x736F6664  # "sofd", in the file's header: this database is ours
 SCHEMA_VERSION = 5
 LOOKED_THROUGH = 16  # datasets that are searched for vectors to use again
@@ -175,7 +175,7 @@ class Store:
             undo.callback(self._release)
             self._connection = self._connect()
             undo.callback(self._connection.close)
-            self._file = _identity(home)
+            self._files = {name: _identity(home, name) for name in (FILE, LOCK)}
             # Where what is committed can be read without waiting for a write that goes on.
             self.reader = self if home is None or read_only else Store(home, read_only=True)
             undo.pop_all()
@@ -365,12 +365,7 @@ class Store:
             if self._connection.in_transaction:
                 yield self
                 return
-            if self.home and self._file != _identity(self.home):  # SQLite would write into nothing
-                other = "another file now" if self.exists(self.home) else "not there any more"
-                raise StoreCorrupt(
-                    f"{self.home / FILE} is {other}: nothing written now would stay; "
-                    "put back the one that was opened, or start anew"
-                )
+            self._check_files()
             self._writer = threading.get_ident()  # until all is shown: a signal may come anywhere
             try:
                 try:
@@ -390,6 +385,18 @@ class Store:
                     action()
             finally:
                 self._writer = None
+
+    def _check_files(self) -> None:
+        """Refuse to write where SQLite would write into nothing, or another process may, too."""
+        for name, opened in self._files.items():
+            if self.home is None or opened == _identity(self.home, name):
+                continue
+            other = "another file now" if (self.home / name).exists() else "not there any more"
+            said = "another process may write here, too; end both, and start one"
+            if name == FILE:
+                said = "nothing written now would stay; put back the one that was opened, or start"
+                said += " anew"
+            raise StoreCorrupt(f"{self.home / name} is {other}: {said}")
 
     def outermost(self, turn: Turn) -> Turn:
         """Give a turn that is taken before a transaction; refuse it inside one of this thread.
@@ -604,7 +611,7 @@ def inside_another() -> RuntimeError:
 
 def _hold(home: Path) -> FileLock:
     """Make the folder if need be, and take its lock."""
-    lock = FileLock(home / "softdict.lock", thread_local=False)  # any thread may close the store
+    lock = FileLock(home / LOCK, thread_local=False)  # any thread may close the store
     try:
         home.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
@@ -637,11 +644,11 @@ def _damaged(home: Path, fault: Exception) -> StoreCorrupt | None:
     )
 
 
-def _identity(home: Path | None) -> tuple[int, int] | None:
-    """Tell a folder's database from any other file that takes its name; None if there is none."""
+def _identity(home: Path | None, name: str) -> tuple[int, int] | None:
+    """Tell a folder's file from any other that takes its name; None if there is none."""
     if home is not None:
         with suppress(OSError):
-            found = (home / FILE).stat()
+            found = (home / name).stat()
             return found.st_dev, found.st_ino
     return None
 

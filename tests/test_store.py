@@ -755,6 +755,24 @@ def test_a_write_to_a_database_that_was_replaced_is_not_acknowledged(tmp_path):
         assert dict(catalog["d"]) == {"a": 1}
 
 
+def test_nothing_is_written_once_the_lock_was_removed_or_is_another(tmp_path):
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("d", encoder="random")["a"] = 1
+        (tmp_path / "softdict.lock").unlink()
+        with pytest.raises(StoreCorrupt, match=r"softdict\.lock is not there any more: another"):
+            catalog["d"]["b"] = 2
+
+        with Catalog.open(tmp_path) as second:
+            second["d"]["b"] = 2
+            with pytest.raises(StoreCorrupt, match=r"softdict\.lock is another file now: another"):
+                catalog["d"]["b"] = 3
+            with pytest.raises(StoreLocked):
+                Catalog.open(tmp_path)
+        assert dict(catalog["d"]) == {"a": 1}
+    with Catalog.open(tmp_path) as catalog:
+        assert dict(catalog["d"]) == {"a": 1, "b": 2}
+
+
 def test_what_a_database_that_was_removed_held_can_be_read_for_the_first_time(tmp_path):
     with Catalog.open(tmp_path) as catalog:
         d = catalog.create("d", encoder="random")
