@@ -24,7 +24,7 @@ from bench._common import SHOWN, machine
 from bench.real_keys import COLUMNS, RealKeys, first, real_keys, vectors_of_others
 from index.answers import Blend, LabelBlend, NumberBlend, VectorBlend
 from index.search import Attention
-from index.sketch import Sketch, build_sketch
+from index.sketch import PARTS, Sketch, build_sketch
 from index.snapshot import Block, Snapshot
 from index.values import Array, LabelTable, pack
 from index.vectors import Codes, VectorBlock
@@ -90,13 +90,12 @@ def kept_sketch(rows: np.ndarray, folder: Path) -> tuple[np.ndarray, Sketch]:
     if not arrays.exists():
         order, sketch = build_sketch(rows)
         sketch.codes.save(codes)
-        parts = {n: getattr(sketch, n) for n in ("starts", "means", "strays", "scatter")}
+        parts = {name: getattr(sketch, name) for name in PARTS}
         with arrays.with_suffix(".part").open("wb") as stream:
             np.savez(stream, order=order, **parts)
         arrays.with_suffix(".part").rename(arrays)
     with np.load(arrays) as read:
-        names = ("starts", "means", "strays", "scatter")
-        return read["order"], Sketch(Codes.load(codes), *(read[name] for name in names))
+        return read["order"], Sketch(Codes.load(codes), **{name: read[name] for name in PARTS})
 
 
 def snapshot_of(real: RealKeys, order: np.ndarray, sketch: Sketch | None) -> Snapshot:

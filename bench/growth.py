@@ -44,7 +44,7 @@ from bench._common import percentiles, seconds, status_bytes
 from bench.real_keys import RealKeys, first
 from bench.scale import answer
 from index.search import TOLERANCE
-from index.sketch import Sketch, build_sketch
+from index.sketch import PARTS, Sketch, build_sketch
 from index.snapshot import Block, Snapshot
 from index.vectors import VectorBlock, halved
 
@@ -81,7 +81,7 @@ def measure(snapshot: Snapshot, queries: np.ndarray, scan_every: int) -> dict[st
 
 
 def sketch_bytes(sketch: Sketch) -> int:
-    arrays = (sketch.starts, sketch.means, sketch.strays, sketch.scatter)
+    arrays = [getattr(sketch, name) for name in PARTS]
     return sketch.codes.nbytes + sum(a.nbytes for a in arrays)
 
 

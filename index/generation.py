@@ -26,13 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from index.sketch import Sketch
+from index.sketch import PARTS, Sketch
 from index.snapshot import Block, Snapshot
 from index.store import Record
 from index.values import LabelTable
 from index.vectors import Codes, Held, VectorBlock, held_type
 
-FORMAT = 4
+FORMAT = 5
 NOTE = "generation.json"
 VECTORS, CODES, ARRAYS, TEXTS = "vectors.npy", "codes.npy", "arrays.npz", "texts.json"
 PART, OLD = ".part", ".old"  # of a folder's name: not finished, and about to go
@@ -76,10 +76,7 @@ def save(home: Path, record: Record, made: Snapshot) -> None:
     arrays: dict[str, Any] = {
         "ids": block.ids,
         "arrived": block.arrived,
-        "starts": sketch.starts,
-        "means": sketch.means,
-        "strays": sketch.strays,
-        "scatter": sketch.scatter,
+        **{name: getattr(sketch, name) for name in PARTS},
         **{f"column{number}": array for number, array in enumerate(block.columns)},
     }
     np.savez(part / ARRAYS, **arrays)
@@ -148,10 +145,7 @@ def drop(home: Path, dataset: int) -> None:
 def _opened(folder: Path, record: Record) -> Snapshot:
     texts = json.loads((folder / TEXTS).read_text(encoding="utf-8"))
     with np.load(folder / ARRAYS, allow_pickle=False) as arrays:
-        sketch = Sketch(
-            Codes.load(folder / CODES),
-            *(arrays[name] for name in ("starts", "means", "strays", "scatter")),
-        )
+        sketch = Sketch(Codes.load(folder / CODES), **{name: arrays[name] for name in PARTS})
         block = Block.of(
             ids=arrays["ids"],
             keys=tuple(texts["keys"]),

@@ -9,9 +9,9 @@ probability π stands for 1/π keys (Horvitz & Thompson 1952), so over the drawn
 without bias, whatever π is; π only decides how far off (1) may be. It is best in proportion
 to exp(ℓ) itself, so it is made from what is known of that beforehand:
 
-- Codes are looked at in the cells that may hold a key worth finding. Of the keys whose codes
-  score best, the first are all taken (π = 1), and the others with π in proportion to
-  exp(code's score / τ), or more evenly where τ is finer than codes are.
+- Codes are looked at in the cells that may hold a key worth finding. Of the keys of which they lead
+  to expect most, the first are all taken (π = 1), as strangers are, and the others with π in
+  proportion to exp(what is expected / τ), or more evenly where τ is finer than codes are.
 - Of the rest, whose scores lie below a bar b, a cell with mean μ, where scores stray by σ,
   gets draws in proportion to n_c √E[exp(2 s / τ); s < b] of a normal s ~ (q·μ, σ²), shared
   evenly by its rows. Where more of a cell is among the rest than that foretells, b is as high
@@ -38,6 +38,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,8 +93,8 @@ class Outlook:
     query: Rows  # (d,)
     temperature: float
     left: Left | None  # the allowed rows, where some are not
-    near: Numbers  # allowed rows whose codes score best, best first
-    head_scores: Rows  # of the first of them: all of these are taken
+    near: Numbers  # allowed strangers, then rows whose codes lead to expect most, most first
+    head_scores: Rows  # of the first of them, strangers and others: all of these are taken
     edge: Floats  # scores that the codes of the others lead to expect, from the bar up
     stray: float  # standard deviation of scores from what codes lead to expect
     bar: float  # the score below which keys are left to the cells
@@ -121,17 +122,19 @@ class Outlook:
         """
         bounds = sketch.starts if left is None else left.bounds
         sizes = np.diff(bounds)
-        middles = (sketch.means @ query).astype(np.float64)
+        coarse = sketch.means @ query
+        middles = coarse.astype(np.float64)
         spreads = np.sqrt(np.maximum(query @ sketch.scatter @ query * sketch.strays, 1e-12))
         cells = _cells_near(sizes, middles, spreads, coded)
         allowed = None if left is None else left.bits
-        guesses, near = sketch.codes.best(query, coded, cells, allowed)
-        head_scores = keys.scores_at(near[:taken], query[np.newaxis])[0]
-        half = taken // 2  # codes tell low of what is near: by how much, and how surely?
-        off = (head_scores[half:] - guesses[half:taken]).astype(np.float64)
-        lift = float(off.sum()) / max(len(off), 1)
-        stray = math.sqrt(float((off - lift) @ (off - lift)) / max(len(off), 1))
-        bar = float(guesses[-1]) + lift if len(guesses) else 1.0
+        told, near = sketch.codes.best(query, coded, cells, coarse, allowed)
+        seen = _Seen.of(sketch, keys, query, told, near, taken)
+        strange, strangers = sketch.strange, sketch.strangers
+        if left is not None:
+            there = left.mask[strange]
+            strange, strangers = strange[there], strangers[there]
+        near = np.concatenate([strange, seen.rows])
+        bar = seen.bar
         rest = np.clip(1 - sketch.tally(near) / np.maximum(sizes, 1), 1e-9, 0.5)  # of each cell
         middles -= bar
         most = np.maximum(middles + spreads * np.log(rest / (1 - rest)) / 1.7, 0.0)
@@ -143,9 +146,9 @@ class Outlook:
             temperature,
             left,
             near,
-            head_scores,
-            guesses[taken:].astype(np.float64) + lift - bar,
-            stray,
+            np.concatenate([strangers @ query, seen.scores]),
+            seen.expected[taken:] - bar,
+            seen.stray,
             bar,
             bounds[:-1],
             sizes,
@@ -210,7 +213,9 @@ class Outlook:
         chances = np.maximum(shares[0], before.chances)
         draws = np.maximum(shares[1], before.draws)
         sizes = np.maximum(self.sizes, 1)
-        seed = int.from_bytes(blake2b(self.query.tobytes(), digest_size=8).digest())
+        # An encoder's last bits are others for a text among others: they must not count here.
+        steps = np.rint(self.query * 2 * math.sqrt(len(self.query))).astype(np.int16)
+        seed = int.from_bytes(blake2b(steps.tobytes(), digest_size=8).digest())
         rng = np.random.default_rng(seed + len(before.edge) + len(before.far))
         edge = _systematic(_lacking(before.chances, chances), rng) > 0
         edge[before.edge] = False
@@ -287,6 +292,36 @@ class Outlook:
         """Σ n_c² E[exp(2 (s - bar) / τ)] / draws_c over the cells that are drawn from."""
         wanted = draws > 0
         return float(((self.sizes * self.hopes)[wanted] ** 2 / draws[wanted]).sum())
+
+
+class _Seen(NamedTuple):
+    """What codes tell of the rows that score best by them, strangers left out."""
+
+    rows: Numbers  # those first of which most is expected
+    scores: Rows  # of the first of them
+    expected: Floats
+    stray: float  # standard deviation of scores from what is expected
+    bar: float  # what is expected of a row whose code scores as the least of them
+
+    @classmethod
+    def of(
+        cls, sketch: Sketch, keys: VectorBlock, query: Rows, told: Rows, rows: Numbers, taken: int
+    ) -> _Seen:
+        """Score the ``taken`` of which most is expected; the lesser half of these tell the rest."""
+        least = float(told.min(initial=1.0))
+        clarity = sketch.clarity[rows].astype(np.float32)
+        clear = clarity > 0
+        told, rows, guesses = told[clear], rows[clear], told[clear] / clarity[clear]
+        order = np.argsort(-guesses)
+        told, rows, guesses = told[order], rows[order], guesses[order]
+        scores = keys.scores_at(rows[:taken], query[np.newaxis])[0]
+        half = slice(taken // 2, len(scores))
+        off = (scores[half] - guesses[half]).astype(np.float64)
+        count = max(len(off), 1)
+        lift = float(off.sum()) / count
+        stray = math.sqrt(float((off - lift) @ (off - lift)) / count)
+        bar = least + float((scores[half] - told[half]).sum()) / count
+        return cls(rows, scores, guesses.astype(np.float64) + lift, stray, bar)
 
 
 def _cells_near(sizes: Numbers, middles: Floats, spreads: Floats, count: int) -> Numbers:

@@ -2,9 +2,12 @@
 
 Two views of the same rows, small beside them:
 
-- **Codes** of 4 bits for every 4 components (a product quantiser, Jégou et al. 2011, scanned
-  in registers: André et al. 2015, "Cache locality is not enough"), by which the keys of a good
-  part of the cells are looked at.
+- **Codes** of 4 bits for every 4 components of a row less its cell's mean (a product quantiser,
+  Jégou et al. 2011, scanned in registers: André et al. 2015, "Cache locality is not enough"), by
+  which the keys of a good part of the cells are looked at. To a query like the row r its code r̂
+  tells too low a score, by the factor r·r̂. That is kept of each row (``clarity``): q·r̂ / r·r̂ is
+  right for the keys that weigh (Gao and Long 2024, "RaBitQ", arXiv:2405.12497). A few rows are
+  unlike any others, and their codes tell next to nothing: these **strangers** stand by in full.
 - **Cells** of like keys (k-means), each with its mean and how far its members stray. They say
   where the nearest keys can be, and the mass of those beyond, which is where to sample.
 
@@ -31,6 +34,18 @@ CODED_SAMPLE = 65_536  # rows that the codes are fitted to
 CHUNK = 65_536  # rows between two looks at whether to go on
 
 
+STRANGE = 0.7  # times the clarity of most rows: a code that is less clear is not believed
+MOST_STRANGERS = 4096
+PARTS = (
+    "starts",
+    "means",
+    "strays",
+    "scatter",
+    "clarity",
+    "strangers",
+)  # arrays of a sketch, beside its codes
+
+
 class ManyRows(Protocol):
     """Rows that need not all be in memory at once: an array is one, too."""
 
@@ -53,6 +68,8 @@ class Sketch:
     means: Rows  # (c, d) mean of each cell's rows
     strays: NDArray[np.float32]  # (c,) mean squared distance from it, over that of all cells
     scatter: Rows  # (d, d) mean of r rᵀ over residuals r, of all cells together
+    clarity: NDArray[np.float16]  # (n,) product of each row with what its code reads; 0: a stranger
+    strangers: Rows  # (s, d) those whose codes tell next to nothing, in order
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -60,6 +77,11 @@ class Sketch:
     def tally(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Count how many of some rows are of each cell."""
         return np.bincount(self._cells[rows], minlength=len(self.strays))
+
+    @cached_property
+    def strange(self) -> NDArray[np.int64]:
+        """The numbers of the strangers."""
+        return np.flatnonzero(self.clarity == 0)
 
     @cached_property
     def _cells(self) -> NDArray[np.unsignedinteger]:
@@ -122,7 +144,7 @@ def build_sketch(
     kept = np.flatnonzero(np.diff(starts))  # k-means may leave a cell empty
     starts = starts[np.append(kept, count)]
     sample = rows[np.sort(rng.choice(n, min(n, CODED_SAMPLE), replace=False))]
-    codes = Codes.fitted(sample, len(kept))
+    codes = Codes.fitted(sample - means[nearest(sample, means)], len(kept))
     return order, _sketched(rows, order, starts, codes, look)
 
 
@@ -137,15 +159,29 @@ def _sketched(
     count, d = len(starts) - 1, rows.shape[1]
     means = np.empty((count, d), np.float32)
     squares = np.empty(count)
+    clarity = np.empty(len(rows), np.float16)
     scatter = np.zeros((d, d))
     for cell in range(count):
         look()
         members = rows[order[starts[cell] : starts[cell + 1]]]
-        codes.add(cell, members)
         means[cell] = members.mean(axis=0, dtype=np.float64)
         residuals = members - means[cell]
+        read = means[cell] + codes.add(cell, residuals)
+        clarity[starts[cell] : starts[cell + 1]] = np.vecdot(members, read)
         squares[cell] = np.einsum("ij,ij->", residuals, residuals) / len(members)
         scatter += residuals.T @ residuals
     pooled = max(float(np.trace(scatter)) / len(rows), 1e-12)
     strays = (squares / pooled).astype(np.float32)
-    return Sketch(codes, starts, means, strays, (scatter / len(rows)).astype(np.float32))
+    scatter /= len(rows)
+    strange = _strange(clarity)
+    clarity[strange] = 0
+    strangers = rows[order[strange]]
+    return Sketch(codes, starts, means, strays, scatter.astype(np.float32), clarity, strangers)
+
+
+def _strange(clarity: NDArray[np.float16]) -> NDArray[np.int64]:
+    """Number the rows whose codes are far less clear than most, the least clear where many are."""
+    strange = np.flatnonzero(clarity < STRANGE * np.median(clarity.astype(np.float32)))
+    if len(strange) > MOST_STRANGERS:
+        strange = strange[np.argpartition(clarity[strange], MOST_STRANGERS)[:MOST_STRANGERS]]
+    return np.sort(strange)

@@ -187,7 +187,7 @@ class Codes:
     """Rows in 4 bits for every few components, by which many can be looked at in no time.
 
     They stand in a FAISS index with a list for each cell of like rows, so that the cells far from
-    a query are passed over.
+    a query are passed over. Codes are of rows less their cell's mean.
     """
 
     def __init__(self, index: Any) -> None:
@@ -195,7 +195,7 @@ class Codes:
 
     @classmethod
     def fitted(cls, rows: Rows, cells: int) -> Self:
-        """Fit the code books to (n, d) rows, and make as many empty cells."""
+        """Fit the code books to (n, d) rows, each less its cell's mean, and make empty cells."""
         faiss = _faiss()
         d = rows.shape[1]
         part = min(LONGEST_PART, max(1, d // LEAST_PARTS))
@@ -211,7 +211,7 @@ class Codes:
         )
         nowhere.this.disown()
         index.own_fields = True
-        index.by_residual = False
+        index.by_residual = True
         index.pq = flat.pq
         index.is_trained = True
         return cls(index)
@@ -223,29 +223,33 @@ class Codes:
     def nbytes(self) -> int:
         return len(self) * (int(self._index.code_size) + 8)  # with the row's number
 
-    def add(self, cell: int, rows: Rows) -> None:
-        """Give an empty cell its rows: the next ones, in their order."""
+    def add(self, cell: int, rows: Rows) -> Rows:
+        """Give an empty cell its rows, less its mean: the next ones; give back what codes keep."""
         faiss, index = _faiss(), self._index
         packed = faiss.IndexPQFastScan(index.d, index.M, 4, index.metric_type)
         packed.pq = index.pq
         packed.is_trained = True
-        packed.add(_padded(rows, index.d))
+        padded = _padded(rows, index.d)
+        packed.add(padded)
         numbers = np.arange(len(self), len(self) + len(rows))
         lists = faiss.downcast_InvertedLists(index.invlists)
         lists.add_entries(cell, len(rows), faiss.swig_ptr(numbers), packed.codes.get())
         index.ntotal += len(rows)
+        return np.asarray(index.pq.decode(index.pq.compute_codes(padded))[:, : rows.shape[1]])
 
     def best(
         self,
         query: Rows,
         count: int,
         cells: NDArray[np.int64],
+        middles: Rows,
         allowed: NDArray[np.uint8] | None = None,
     ) -> tuple[Rows, NDArray[np.int64]]:
-        """Give at most ``count`` best scores as the codes tell them, best first, and their rows.
+        """Give at most ``count`` best scores as the codes tell them, and their rows.
 
-        They come from some cells, nearest first, and are ``allowed``, a bit a row, where not all
-        are. Every such row whose code scores above the last is among them.
+        They come from some cells, nearest first, whose means score ``middles``, a number for each
+        cell there is, and are ``allowed``, a bit a row, where not all are. Every such row whose
+        code scores above the least of them is among them.
         """
         faiss, index = _faiss(), self._index
         query = _padded(query[np.newaxis], index.d)
@@ -254,10 +258,10 @@ class Codes:
 
         def look(side: NDArray[np.int64]) -> tuple[Rows, NDArray[np.int64]]:
             scores, rows = np.empty(asked, np.float32), np.empty(asked, np.int64)
-            nowhere = np.zeros(len(side), np.float32)
+            from_middle = np.ascontiguousarray(middles[side])
             chosen = faiss.SearchParametersIVF(nprobe=len(side), sel=selector)
             # FAISS's own Python takes no parameters here.
-            asked_for, *given = map(faiss.swig_ptr, (query, side, nowhere, scores, rows))
+            asked_for, *given = map(faiss.swig_ptr, (query, side, from_middle, scores, rows))
             index.search_preassigned_c(1, asked_for, asked, *given, False, chosen)
             return scores, rows
 
@@ -269,8 +273,9 @@ class Codes:
         scores = np.concatenate([scores for scores, _ in found])
         rows = np.concatenate([rows for _, rows in found])
         kept = np.flatnonzero((scores >= bar) & (rows >= 0))
-        order = kept[np.argsort(-scores[kept], kind="stable")][:count]  # quick: it merges runs
-        return scores[order], rows[order]
+        if len(kept) > count:
+            kept = kept[np.argpartition(-scores[kept], count)[:count]]
+        return scores[kept], rows[kept]
 
     def save(self, path: Path) -> None:
         with path.open("wb") as stream:

@@ -192,6 +192,17 @@ def test_the_same_question_draws_the_same_keys(sketched, queries):
     assert (first.rows == again.rows).all() and first.mass_error == again.mass_error
 
 
+def test_a_question_whose_last_bits_are_others_draws_nearly_the_same_keys(sketched, queries):
+    """As of a text that is encoded among others: the answers may not differ by what is random."""
+    rows, sketch = sketched
+    for query in queries[:20]:
+        noise = 2e-8 * np.random.default_rng(0).standard_normal(D).astype(np.float32)
+        drawn = set(draw_sample(sketch, rows, query, 0.1).rows.tolist())
+        again = set(draw_sample(sketch, rows, query + noise, 0.1).rows.tolist())
+
+        assert len(drawn & again) > 0.98 * len(drawn)
+
+
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("tau", [0.05, 0.1, 0.3])
 def test_a_sample_that_is_added_to_stands_for_all_as_one_drawn_at_once(
@@ -392,31 +403,97 @@ def test_codes_leave_out_nothing_of_their_cells_that_scores_above_the_last(
     mask = np.random.default_rng(9).random(N) < share
     allowed = None if share == 1 else np.packbits(mask, bitorder="little")
     for query in queries[:50]:
-        cells = np.argsort(-(sketch.means @ query))
+        middles = sketch.means @ query
+        cells = np.argsort(-middles)
         for some in (cells, cells[:40], cells[:1]):
-            scores, rows = sketch.codes.best(query, 600, some, allowed)
-            wide_scores, wide_rows = sketch.codes.best(query, 30_000, some, allowed)
+            scores, rows = sketch.codes.best(query, 600, some, middles, allowed)
+            wide_scores, wide_rows = sketch.codes.best(query, 30_000, some, middles, allowed)
             cells_rows = [np.arange(*sketch.starts[c : c + 2]) for c in some]
             inside = [row for row in np.concatenate(cells_rows) if mask[row]]
 
             assert set(wide_rows.tolist()) == set(inside)
             assert min(400, len(inside)) <= len(rows) <= 600
             assert len(set(rows.tolist())) == len(rows)
-            assert (np.diff(scores) <= 0).all()
-            assert set(wide_rows[wide_scores > scores[-1]].tolist()) <= set(rows.tolist())
-            np.testing.assert_array_equal(again.best(query, 600, some, allowed)[1], rows)
+            assert set(wide_rows[wide_scores > scores.min()].tolist()) <= set(rows.tolist())
+            np.testing.assert_array_equal(again.best(query, 600, some, middles, allowed)[1], rows)
 
 
 def test_codes_tell_the_scores_of_their_own_rows(sketched, queries):
     rows, sketch = sketched
     for query in queries[:50]:
-        guesses, near = sketch.codes.best(query, 1000, np.argsort(-(sketch.means @ query)))
+        middles = sketch.means @ query
+        guesses, near = sketch.codes.best(query, 1000, np.argsort(-middles), middles)
         true = rows[near].astype(float) @ query.astype(float)
         others = np.delete(rows, near, axis=0).astype(float) @ query.astype(float)
 
         # Codes are coarse; dealt out to the wrong rows they would tell nothing.
         assert np.corrcoef(guesses, true)[0, 1] > 0.9
         assert true.mean() > np.percentile(others, 95)
+
+
+def test_the_clarity_of_a_row_is_what_its_own_code_tells_of_it(sketched):
+    rows, sketch = sketched
+    cell = np.repeat(np.arange(len(sketch.means)), np.diff(sketch.starts))
+    for row in np.random.default_rng(6).choice(N, 50, replace=False):
+        own = np.array([cell[row]])
+        told, near = sketch.codes.best(rows[row], N, own, sketch.means @ rows[row])
+
+        assert sketch.clarity[row] == pytest.approx(told[near == row][0], abs=0.02)
+
+
+@pytest.fixture(scope="module")
+def strange() -> tuple[np.ndarray, Sketch]:
+    """Rows of 40 narrow families, and 100 that are like no others; as wide as those of texts."""
+    rng, count, width = np.random.default_rng(7), 8_000, 384
+    centres = rng.standard_normal((40, width))
+    rows = centres[rng.integers(0, 40, count)] + 0.15 * rng.standard_normal((count, width))
+    rows[:100] = rng.standard_normal((100, width))
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    order, sketch = build_sketch(rows)
+    assert len(sketch.strange) > 80 and (order[sketch.strange] < 100).all()  # some are cells
+    return rows[order], sketch
+
+
+@pytest.mark.parametrize("tau", [0.01, 0.02, 0.05])
+def test_what_is_stated_holds_where_some_keys_are_like_no_others(strange, tau):
+    """Of these, codes tell nothing, and so they left no trace in what a sample said of itself."""
+    rows, sketch = strange
+    queries = np.random.default_rng(1).standard_normal((200, rows.shape[1])).astype(np.float32)
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    within = 0
+    for query in queries:
+        sample = draw_sample(sketch, rows, query, tau)
+        exps, best = truth(rows, query, tau)
+        mass = (sample.counts * np.exp((sample.scores.astype(float) - best) / tau)).sum()
+        spread = sample.mass_error * np.exp((sample.scores.max() - best) / tau)
+        within += abs(mass - exps.sum()) <= WIDER * NORMAL * spread + 1e-5 * exps.sum()
+
+    np.testing.assert_array_equal(rows[sketch.strange], sketch.strangers)
+    assert within >= 0.95 * len(queries)
+
+
+def test_strangers_are_masked_as_others_are_and_counted_once(strange):
+    rows, sketch = strange
+    mask = np.random.default_rng(3).random(len(rows)) < 0.5
+    for query in rows[sketch.strange[:20]]:
+        sample = draw_sample(sketch, rows, query, 0.05, mask)
+
+        assert mask[sample.rows].all()
+        assert len(set(sample.rows.tolist())) == len(sample.rows)
+        allowed = sketch.strange[mask[sketch.strange]]
+        assert set(allowed.tolist()) <= set(sample.rows[sample.counts == 1].tolist())
+        true = rows[sample.rows].astype(float) @ query.astype(float)
+        np.testing.assert_allclose(sample.scores, true, atol=1e-6)
+
+
+def test_of_very_many_strangers_the_least_clear_stand_by(monkeypatch):
+    monkeypatch.setattr(sketching, "MOST_STRANGERS", 100)
+    everyone = np.array([0.9] * 1000 + [0.5] * 150 + [0.2] * 90, np.float16)
+
+    strange = sketching._strange(everyone)
+
+    assert len(strange) == 100 and set(range(1150, 1240)) <= set(strange.tolist())
+    assert (everyone[strange] < 0.6).all() and (np.diff(strange) > 0).all()
 
 
 @pytest.mark.parametrize("taken", [2, TAKEN])

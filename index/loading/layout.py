@@ -21,7 +21,7 @@ from index.loading.options import LoadOptions
 from index.loading.rows import KEYED, Reader
 from index.naming import is_column_name, not_a_name, repeated_names
 from index.values import EXACT
-from index.wording import counted, shown
+from index.wording import counted, listed, shown
 
 _HELD = {"number": "numbers", "vector": "vectors", "category": "labels", "text": "texts"}
 _NAME_IT = "name the column of keys with key"
@@ -344,4 +344,4 @@ def _no_column(where: str, name: str, names: Iterable[str]) -> Fault:
 
 
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(name for name in names if not name.startswith("\0")) or "none"
+    return listed([name for name in names if not name.startswith("\0")])
