@@ -316,12 +316,24 @@ class _Seen(NamedTuple):
         told, rows, guesses = told[order], rows[order], guesses[order]
         scores = keys.scores_at(rows[:taken], query[np.newaxis])[0]
         half = slice(taken // 2, len(scores))
-        off = (scores[half] - guesses[half]).astype(np.float64)
-        count = max(len(off), 1)
+        count = max(len(scores[half]), 1)
+        expected = guesses.astype(np.float64)
+        expected *= _slope(expected[: len(scores)], scores)
+        off = scores[half] - expected[half]
         lift = float(off.sum()) / count
         stray = math.sqrt(float((off - lift) @ (off - lift)) / count)
         bar = least + float((scores[half] - told[half]).sum()) / count
-        return cls(rows, scores, guesses.astype(np.float64) + lift, stray, bar)
+        return cls(rows, scores, expected + lift, stray, bar)
+
+
+def _slope(guesses: Floats, scores: Rows) -> float:
+    """Say how much more a row scores for each bit more that is guessed of it: half of it to all.
+
+    Where rows lie about at random, a code tells as much as there is to tell of them on average, and
+    a score over its clarity too much; of those that are like the query, it tells just what is.
+    """
+    away = guesses - (guesses.mean() if len(guesses) else 0.0)
+    return min(max(float(away @ scores) / max(float(away @ away), 1e-12), 0.5), 1.0)
 
 
 def _cells_near(sizes: Numbers, middles: Floats, spreads: Floats, count: int) -> Numbers:
