@@ -7,7 +7,7 @@
 >>> round(prices.search("país").value, 2)
 8.61
 
-Every fault is a ``SoftDictError``; ``index.errors`` has them all.
+What is refused is a ``SoftDictError``; ``index.errors`` has them all.
 """
 
 # ruff: noqa: E402 (NumPy reads the setting as it is imported)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flask_openapi3 import Info, Server
 from werkzeug.routing import BaseConverter
 
@@ -19,6 +21,11 @@ Errors are problems (RFC 9457), with every fault of the request in `errors`, or 
 Beside those that it lists, any route may answer 403 (a page of another site asks for a write), 405
 (it has no such method) or 500 (the service failed; its log says why). Numbers are finite.
 """
+HEADERS = {
+    "ETag": "what If-Match and If-None-Match go by",
+    "Location": "where the dataset is, or the job",
+    "Retry-After": "seconds after which to ask again",
+}
 FORM_OVERHEAD = 2**20  # bytes: what a form adds around its file
 
 
@@ -58,4 +65,22 @@ def create_app(settings: Settings, catalog: Catalog | None = None) -> Api:
         app.register_api(group)
     app.register_blueprint(pages.pages)
     app.api_doc["components"].pop("securitySchemes")  # there are none, which null does not say
+    for path, methods in app.api_doc["paths"].items():
+        for method, operation in methods.items():
+            _describe_headers(path, method, operation)
     return app
+
+
+def _describe_headers(path: str, method: str, operation: dict[str, Any]) -> None:
+    """Describe the headers of an operation's responses, for which flask-openapi3 has no place."""
+    tagged = any(each["name"] == "If-Match" for each in operation.get("parameters", ()))
+    for status, response in operation["responses"].items():
+        said = {
+            "ETag": tagged and method != "delete" and status in ("200", "201", "304"),
+            "Location": (path, method) == ("/datasets", "post") and status in ("201", "202"),
+            "Retry-After": status == "503",
+        }
+        if names := [name for name, has in said.items() if has]:
+            response["headers"] = {
+                name: {"description": HEADERS[name], "schema": {"type": "string"}} for name in names
+            }

@@ -304,7 +304,7 @@ class LoadOut(Out):
     key_column: str
     columns: list[ColumnOut]
     rows: int
-    loaded: int
+    loaded: int = Field(description="entries that were written: none in a dry run")
     duplicates: int
     bad_rows: list[BadRowOut] = Field(description="the first hundred")
     bad_row_count: int

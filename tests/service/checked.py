@@ -42,6 +42,8 @@ def check(document: dict[str, Any], response: TestResponse, template: str | None
         return
     documented = operation["responses"].get(str(response.status_code))
     assert documented, f"{template} does not document {response.status_code}: {response.text}"
+    headers = {name for name in ("ETag", "Location", "Retry-After") if name in response.headers}
+    assert headers == set(documented.get("headers", ())), (template, response.status_code, headers)
     content = documented.get("content")
     if content is None:
         assert response.data == b""
