@@ -23,6 +23,7 @@ import numpy as np
 
 from index import Column
 from index.encoders import open_encoder
+from index.naming import composed
 
 SHARD = 50_000  # keys
 HELD_OUT = 500  # queries of each kind
@@ -114,7 +115,7 @@ def real_keys(corpus: Path, count: int, work: Path = Path("work/bench")) -> Real
     phi, lam = np.radians(latitude), np.radians(longitude)
     globe = np.column_stack([np.cos(phi) * np.cos(lam), np.cos(phi) * np.sin(lam), np.sin(phi)])
     return RealKeys(
-        list(keys), vectors[: len(keys)], np.array(labels),
+        list(map(composed, keys)), vectors[: len(keys)], np.array(labels),
         np.array([len(key) for key in keys], float), np.array(latitude), np.array(longitude),
         globe, queries, np.asarray(vectors[len(keys) :]), others,
     )  # fmt: skip

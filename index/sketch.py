@@ -36,14 +36,8 @@ CHUNK = 65_536  # rows between two looks at whether to go on
 
 STRANGE = 0.7  # times the clarity of most rows: a code that is less clear is not believed
 MOST_STRANGERS = 4096
-PARTS = (
-    "starts",
-    "means",
-    "strays",
-    "scatter",
-    "clarity",
-    "strangers",
-)  # arrays of a sketch, beside its codes
+# Arrays of a sketch, beside its codes.
+PARTS = ("starts", "means", "strays", "scatter", "clarity", "strangers")
 
 
 class ManyRows(Protocol):

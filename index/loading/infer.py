@@ -130,13 +130,9 @@ class Profile:
         if point != comma:
             return "point" if point > comma else "comma"
         units = {kind.unit for kind in self._either()} - {""}
-        if (
-            delimiter == ","
-            or not units
-            or self._spelled("dot_either") * self._spelled("comma_either")
-        ):
+        dots, commas = self._spelled("dot_either"), self._spelled("comma_either")
+        if delimiter == "," or not units or (dots and commas):
             return None
-        dots = self._spelled("dot_either") > 0
         if units <= {"%", "‰"}:
             return "point" if dots else "comma"
         return "point" if self._are_prices() and not dots and delimiter != ";" else None
