@@ -62,7 +62,12 @@ class Settings(BaseModel):
     encoder: str = Field("builtin", min_length=1, description="encoder of new datasets")
     bundled: bool = Field(True, description="create the bundled datasets in an empty store")
     max_upload: int = Field(256 * 2**20, ge=1, description="largest file, in bytes")
-    max_json: int = Field(16 * 2**20, ge=1, le=2**40, description="largest JSON request, in bytes; a table with ?name= is a file")
+    max_json: int = Field(
+        16 * 2**20,
+        ge=1,
+        le=2**40,
+        description="largest JSON request, in bytes; a table with ?name= is a file",
+    )
     max_rows: int = Field(1_000_000, ge=1, description="most rows in one load")
     max_key: int = Field(10_000, ge=1, le=10_000, description="longest key, in characters")
     max_query: int = Field(4_000, ge=1, le=100_000, description="longest query, in characters")
