@@ -114,6 +114,13 @@ def snapshot_of(real: RealKeys, order: np.ndarray, sketch: Sketch | None) -> Sna
     return Snapshot(COLUMNS, tables, [block])
 
 
+def vectors_alone(rows: np.ndarray, sketch: Sketch) -> Snapshot:
+    """Give vectors in the order of their sketch as a snapshot whose keys hold nothing more."""
+    none, alive = np.empty(0), np.ones(len(rows), bool)
+    block = Block(none, range(len(rows)), none, VectorBlock(rows), (), alive, {}, {}, sketch=sketch)
+    return Snapshot([], [], [block])
+
+
 def sketched(given: argparse.Namespace) -> tuple[Snapshot, np.ndarray]:
     """Give the keys as a sketched snapshot, and (q, d) queries of both kinds alike."""
     real = some_keys(given)

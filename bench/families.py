@@ -22,13 +22,10 @@ import itertools
 import numpy as np
 
 from bench import _large
-from index import Column
 from index.encoders import open_encoder
 from index.search import TOLERANCE, attend_keys
 from index.sketch import build_sketch
-from index.snapshot import Block, Snapshot
-from index.values import LabelTable
-from index.vectors import VectorBlock
+from index.snapshot import Snapshot
 
 TEMPERATURES = (0.01, 0.015, 0.02, 0.03, 0.05, 0.1)
 KEYS = 100_000
@@ -85,19 +82,6 @@ def _unit(rows: np.ndarray) -> np.ndarray:
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
-def snapshot_of(rows: np.ndarray) -> Snapshot:
-    order, sketch = build_sketch(rows)
-    block = Block.of(
-        ids=order.astype(np.int64),
-        keys=tuple(map(str, order)),
-        arrived=order.astype(float),
-        vectors=VectorBlock(rows[order]),
-        columns=(order.astype(float),),
-        sketch=sketch,
-    )
-    return Snapshot((Column("number", "number"),), [LabelTable()], [block])
-
-
 def measure(snapshot: Snapshot, queries: np.ndarray, tau: float) -> list[str]:
     keys = snapshot.blocks[0].vectors[:]
     sampled = beyond = missed = 0
@@ -128,7 +112,8 @@ def main() -> None:
     print(_large.head(f"{KEYS:,} keys, tolerance {TOLERANCE}"))
     for name in wanted:
         rows, queries = {"random": random, "catalogue": catalogue}[name]()
-        snapshot = snapshot_of(rows)
+        order, sketch = build_sketch(rows)
+        snapshot = _large.vectors_alone(rows[order], sketch)
         table = [[name, *measure(snapshot, queries, tau)] for tau in TEMPERATURES]
         print(_large.markdown(["keys", "τ", "beyond", "worst", "best missed"], table), flush=True)
 

@@ -45,7 +45,7 @@ from bench.real_keys import RealKeys, first
 from bench.scale import answer
 from index.search import TOLERANCE
 from index.sketch import PARTS, Sketch, build_sketch
-from index.snapshot import Block, Snapshot
+from index.snapshot import Snapshot
 from index.vectors import VectorBlock, halved
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -130,11 +130,9 @@ def of_largest(real: RealKeys, before: int, given: argparse.Namespace) -> dict[s
         rows.flush()
         del loose, order
         (folder / "loose.npy").unlink()
-        none = np.empty(0)
-        alive = np.ones(n, bool)
-        block = Block(none, range(n), none, VectorBlock(rows), (), alive, {}, sketch)
+        snapshot = _large.vectors_alone(rows, sketch)
         loaded = memory()
-        found = measure(Snapshot([], [], [block]), queries, 4 * SCAN_EVERY)
+        found = measure(snapshot, queries, 4 * SCAN_EVERY)
         return {
             "keys": n,
             "build_s": build_s,
