@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-FEATURES = ("intercept", "top", "log_keys", "log_many_keys", "many_keys", "most_keys")
+# What a calibration may hold: a coefficient of each feature, and two numbers of keys.
+CALIBRATED = ("intercept", "top", "log_keys", "log_many_keys", "many_keys", "most_keys")
 
 
 def confidence(best: float, keys: int, calibration: Mapping[str, float] | None) -> float | None:

@@ -134,9 +134,8 @@ class Outlook:
             there = left.mask[strange]
             strange, strangers = strange[there], strangers[there]
         near = np.concatenate([strange, seen.rows])
-        bar = seen.bar
         rest = np.clip(1 - sketch.tally(near) / np.maximum(sizes, 1), 1e-9, 0.5)  # of each cell
-        middles -= bar
+        middles -= seen.bar
         most = np.maximum(middles + spreads * np.log(rest / (1 - rest)) / 1.7, 0.0)
         powers = np.array([[2.0], [1.0]])
         return cls(
@@ -147,9 +146,9 @@ class Outlook:
             left,
             near,
             np.concatenate([strangers @ query, seen.scores]),
-            seen.expected[taken:] - bar,
+            seen.expected[taken:] - seen.bar,
             seen.stray,
-            bar,
+            seen.bar,
             bounds[:-1],
             sizes,
             *np.exp(_log_mean_exp(middles, spreads, powers / temperature, most) / powers),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from itertools import islice
 
 from index.answers import Value
+from index.errors import short
 
 SHOWN, LONGEST_SHOWN = 8, 60  # components of a vector, characters of a text
 LISTED = 20  # names of what there is
@@ -36,7 +37,7 @@ def _worded(value: Value, number: Callable[[float], str], unit: str | None) -> s
 
 def shown(text: str) -> str:
     """Quote a text for a message, its beginning if it is long."""
-    return repr(text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…")
+    return repr(short(text, LONGEST_SHOWN))
 
 
 def listed(names: Collection[str]) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
 
-from index.confidence import FEATURES
+from index.confidence import CALIBRATED
 from index.encoders.protocol import Encoder, Kind, Rows
 from index.encoders.worker import EncoderWorker
 from index.errors import EncoderUnavailable, Fault, InvalidRequest
@@ -127,8 +127,8 @@ def check_own(given: Encoder) -> None:
         'encode takes texts and their kind, as encode(["a"], kind="query")': _takes_kind(
             given.encode
         ),
-        f"calibration has no other names than {', '.join(FEATURES)}": given.calibration is None
-        or set(given.calibration) <= set(FEATURES),
+        f"calibration has no other names than {', '.join(CALIBRATED)}": given.calibration is None
+        or set(given.calibration) <= set(CALIBRATED),
     }
     if faults := [Fault("encoder", f"its {what}") for what, kept in promised.items() if not kept]:
         raise InvalidRequest(*faults)

@@ -51,11 +51,11 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
         return False
     named = [pair for pair in zip(names, below, strict=True) if pair[0]]
     if names[0] and (len(set(names)) < len(names) or len(named) < len(names)):
-        return _surely_name(named)
+        return _are_names(named) and _stand_over_a_value(named)
     if not _is_name(names[0]) and (names[0] or not below[0]):
         return False
     above, below = names[1:], below[1:]
-    return all(map(_is_name, above)) or _name_years(above, below) or _count(above, below)
+    return all(map(_is_name, above)) or _name_years(above, below) or _name_steps(above, below)
 
 
 def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
@@ -65,7 +65,7 @@ def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
         line, table = _below_titles(sample, replace(dialect, delimiter=delimiter))
         if len(table) > 1:
             named = [pair for pair in zip(table[0], table[1], strict=True) if pair[0].strip()]
-            if _surely_name(named) or (_names_keys(table[0]) and _are_names(named)):
+            if _are_names(named) and (_names_keys(table[0]) or _stand_over_a_value(named)):
                 return line
     return None
 
@@ -91,9 +91,9 @@ def _below_titles(sample: Sequence[str], dialect: Dialect) -> tuple[int, list[li
     return line, table if titles and len({len(row) for row in table}) == 1 else []
 
 
-def _surely_name(named: Sequence[tuple[str, str]]) -> bool:
-    """Say whether some cells are names of what is below them, since one stands over a value."""
-    return _are_names(named) and _holds_values(below for _, below in named)
+def _stand_over_a_value(named: Sequence[tuple[str, str]]) -> bool:
+    """Say whether one of some cells stands over a number or a vector."""
+    return any(cell.strip() and not _is_name(cell) for _, cell in named)
 
 
 def _are_names(named: Sequence[tuple[str, str]]) -> bool:
@@ -114,7 +114,7 @@ def _name_years(above: Sequence[str], below: Sequence[str]) -> bool:
     return in_order and not any(_YEAR.fullmatch(unit_apart(cell)[0]) for cell in below)
 
 
-def _count(above: Sequence[str], below: Sequence[str]) -> bool:
+def _name_steps(above: Sequence[str], below: Sequence[str]) -> bool:
     """Say whether cells are three whole numbers or more in even steps, over what are not."""
 
     def steps(cells: Sequence[str]) -> set[int]:
@@ -136,11 +136,6 @@ def _is_name(cell: str) -> bool:
 def _are_measured(above: str, below: str) -> bool:
     unit = kind_in_text(above).unit
     return is_measure(unit) and unit == kind_in_text(below).unit
-
-
-def _holds_values(cells: Iterable[str]) -> bool:
-    """Say whether there is a number or a vector."""
-    return any(cell.strip() and not _is_name(cell) for cell in cells)
 
 
 def fold(name: str) -> str:

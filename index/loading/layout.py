@@ -16,7 +16,7 @@ from index.errors import Fault, InvalidRequest, UnreadableSource
 from index.loading.cast import caster, shown_value
 from index.loading.header import ID_NAMES, KEY_NAMES, fold
 from index.loading.infer import Cell, Inference
-from index.loading.numerals import CODES, Style, read_numeral
+from index.loading.numerals import Style, read_numeral
 from index.loading.options import LoadOptions
 from index.loading.rows import KEYED, Reader
 from index.naming import is_column_name, not_a_name, repeated_names
@@ -173,7 +173,7 @@ class _Evidence:
         """Say what to do about cells that are no numbers, where it is plain."""
         texts = [cell.value for cell in cells if isinstance(cell.value, str)]
         numerals = filter(None, map(read_numeral, texts))
-        plain = (not numeral.unit and numeral.kind not in CODES for numeral in numerals)
+        plain = (not numeral.unit and not numeral.is_code for numeral in numerals)
         if not self._reader.textual and any(plain):
             return "; write numbers without quotes"
         # A spreadsheet's fault may have a digit: #DIV/0!

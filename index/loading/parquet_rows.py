@@ -29,7 +29,7 @@ ATTRIBUTES_NOTE, UNITS_NOTE = b"softdict.attributes", b"softdict.units"
 PANDAS_NOTE = b"pandas"
 _FEWER = "write the file in groups of fewer rows, or load where more is free"
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
-_LAST_DIGIT = re.compile(r"\.\d{6}")  # of a second's fraction
+_MICROSECONDS = re.compile(r"\.\d{6}")
 _Noted = TypeVar("_Noted", dict[str, Any], list[Any])
 
 
@@ -196,26 +196,29 @@ def _in_microseconds(column: Any) -> Any:
     """Cast times in nanoseconds, which Python's clock does not count."""
     import pyarrow as pa
 
-    if column.type == pa.time64("ns"):
-        return column.cast(pa.time64("us"), safe=False)
-    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        return column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    return column
+    if not _has_nanoseconds(column.type):
+        return column
+    clock = pa.types.is_timestamp(column.type)
+    wanted = pa.timestamp("us", column.type.tz) if clock else pa.time64("us")
+    return column.cast(wanted, safe=False)
+
+
+def _has_nanoseconds(kind: Any) -> bool:
+    import pyarrow.types as is_a
+
+    return bool((is_a.is_timestamp(kind) or is_a.is_time64(kind)) and kind.unit == "ns")
 
 
 def _with_nanoseconds(column: Any) -> list[Any]:
     """Give times and spell those with more than microseconds; nothing, where all can be cast."""
-    import pyarrow.types as is_a
-
-    clock = is_a.is_timestamp(column.type) or is_a.is_time64(column.type)
-    if not clock or column.type.unit != "ns":
+    if not _has_nanoseconds(column.type):
         return []
     rest = [None if n is None else n % 1_000 for n in column.cast("int64").to_pylist()]
     if not any(rest):
         return []
     times = _in_microseconds(column).to_pylist()
     return [
-        _LAST_DIGIT.sub(rf"\g<0>{n:03}", t.isoformat(timespec="microseconds")) if n else t
+        _MICROSECONDS.sub(rf"\g<0>{n:03}", t.isoformat(timespec="microseconds")) if n else t
         for t, n in zip(times, rest, strict=True)
     ]
 

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from numbers import Real
 
 from index.answers import Column
-from index.errors import TOLD, Fault, InvalidRequest
+from index.errors import TOLD, Fault, InvalidRequest, short
 from index.naming import LONGEST_COLUMN, plain_text
 from index.values import is_inexact
 from index.where.conditions import (
@@ -58,8 +58,7 @@ class Spot:
     @property
     def path(self) -> str:
         """Name the steps down to here. Written for faults alone: a stranger's steps may be long."""
-        step = str(self.step)
-        step = step if len(step) <= LONGEST_COLUMN else f"{step[: LONGEST_COLUMN - 1]}…"
+        step = short(str(self.step), LONGEST_COLUMN)
         return f"{self.outer.path}.{step}" if self.outer else step
 
 
