@@ -122,9 +122,11 @@ class Outlook:
         """
         bounds = sketch.starts if left is None else left.bounds
         sizes = np.diff(bounds)
-        coarse = sketch.means @ query
+        # Row by row: after a product this small NumPy's threads spin on the core that codes want.
+        coarse = np.vecdot(sketch.means, query)
         middles = coarse.astype(np.float64)
-        spreads = np.sqrt(np.maximum(query @ sketch.scatter @ query * sketch.strays, 1e-12))
+        variance = np.vecdot(np.vecdot(sketch.scatter, query), query)
+        spreads = np.sqrt(np.maximum(variance * sketch.strays, 1e-12))
         cells = _cells_near(sizes, middles, spreads, coded)
         allowed = None if left is None else left.bits
         told, near = sketch.codes.best(query, coded, cells, coarse, allowed)
@@ -145,7 +147,7 @@ class Outlook:
             temperature,
             left,
             near,
-            np.concatenate([strangers @ query, seen.scores]),
+            np.concatenate([np.vecdot(strangers, query), seen.scores]),
             seen.expected[taken:] - seen.bar,
             seen.stray,
             seen.bar,
@@ -311,7 +313,7 @@ class _Seen(NamedTuple):
         clarity = sketch.clarity[rows].astype(np.float32)
         clear = clarity > 0
         told, rows, guesses = told[clear], rows[clear], told[clear] / clarity[clear]
-        order = np.argsort(-guesses)
+        order = _falling(guesses)
         told, rows, guesses = told[order], rows[order], guesses[order]
         scores = keys.scores_at(rows[:taken], query[np.newaxis])[0]
         half = slice(taken // 2, len(scores))
@@ -323,6 +325,15 @@ class _Seen(NamedTuple):
         stray = math.sqrt(float((off - lift) @ (off - lift)) / count)
         bar = least + float((scores[half] - told[half]).sum()) / count
         return cls(rows, scores, expected + lift, stray, bar)
+
+
+def _falling(guesses: Rows) -> Numbers:
+    """Sort guesses, the greatest first, to within a thousandth of what codes are off by.
+
+    NumPy sorts 16 bits by radix, and in a seventh of the time that 32 take.
+    """
+    steps = np.clip(guesses, -2, 2) * np.float32(-16_000)
+    return np.argsort(steps.astype(np.int16), kind="stable")
 
 
 def _slope(guesses: Floats, scores: Rows) -> float:
