@@ -158,16 +158,17 @@ class Catalog(Mapping[str, SoftDict]):
         columns = tuple(columns)  # once: it may be a generator
         check_columns(columns)
         settings = new_settings(temperature, tolerance, precision)
-        with self._changing:
-            record = self._store.create(
+        with self._changing, self._store.transaction() as store:
+            record = store.create(
                 name,
                 key_column=key_column,
                 columns=columns,
                 encoder=encoder,
                 **settings,
             )
-            self._publish(SoftDict.stored(self._store, record))
-            return self._datasets[name]
+            dataset = SoftDict.stored(store, record)
+            store.after_commit(lambda: self._show(name, dataset))
+        return dataset
 
     def load(
         self,
@@ -266,7 +267,7 @@ class Catalog(Mapping[str, SoftDict]):
                 )
                 dataset = SoftDict.stored(store, record)
                 dataset.apply(empty, changes, since=record.version, progress=progress)
-                store.after_commit(lambda: self._publish(dataset))
+                store.after_commit(lambda: self._show(name, dataset))
             embedding.done()
         return changes
 
@@ -281,16 +282,17 @@ class Catalog(Mapping[str, SoftDict]):
             if self[dataset.name] is not dataset:
                 raise UnknownDataset(dataset.name, list(self._datasets))
             self._store.checkpoint()
-            self._store.delete_dataset(dataset.id)
-            dataset.retire()
-            kept = {name: each for name, each in self._datasets.items() if each is not dataset}
-            self._datasets = kept
+            with self._store.transaction() as store:
+                store.delete_dataset(dataset.id)
+                store.after_commit(lambda: self._show(dataset.name, None))
 
-    def _publish(self, dataset: SoftDict) -> None:
-        if dataset.name in self._datasets:
-            self._datasets[dataset.name].retire()
-        kept = {name: known for name, known in self._datasets.items() if name != dataset.name}
-        self._datasets = {**kept, dataset.name: dataset}
+    def _show(self, name: str, dataset: SoftDict | None) -> None:
+        """Show readers a dataset, or none, in the place of the one that had its name."""
+        old = self._datasets.get(name)
+        if old is not None and old is not dataset:
+            old.retire()
+        kept = {each: known for each, known in self._datasets.items() if each != name}
+        self._datasets = kept if dataset is None else {**kept, name: dataset}
 
 
 def _rewinder(source: Any) -> Callable[[], bool]:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import astuple, dataclass
+from itertools import count
 from pathlib import Path
 from typing import Self
 
@@ -362,29 +363,35 @@ class Store:
                 "one was forked from"
             )
         with self._turn():
-            if self._connection.in_transaction:
+            if self._writer == threading.get_ident():
                 yield self
                 return
             self._check_files()
             self._writer = threading.get_ident()  # until all is shown: a signal may come anywhere
+            committing = False
             try:
-                try:
-                    self._connection.execute("BEGIN IMMEDIATE")
-                    before = self._pages()
-                    yield self
-                    self._check_room(before)
-                    self._connection.execute("COMMIT")
-                except BaseException as fault:
-                    self._afterwards.clear()
-                    self._roll_back()
-                    if self.home and (isinstance(fault, DiskFull) or _full(self.home, fault)):
-                        self._give_back()
+                self._connection.execute("BEGIN IMMEDIATE")
+                before = self._pages()
+                yield self
+                self._check_room(before)
+                committing = True
+                self._connection.execute("COMMIT")
+                self._show()
+            except BaseException as fault:
+                refused = isinstance(fault, sqlite3.Error)
+                if committing and not refused and not self._connection.in_transaction:
+                    self._show()  # a signal came, as of Ctrl-C, when it was durable already
                     raise
-                actions, self._afterwards = self._afterwards, []  # they hold on to what they show
-                for action in actions:
-                    action()
+                self._roll_back()
+                if self.home and (isinstance(fault, DiskFull) or _full(self.home, fault)):
+                    self._give_back()
+                raise
             finally:
-                self._writer = None
+                self._writer, self._afterwards = None, []  # these hold on to what they show
+
+    def _show(self) -> None:
+        for action in self._afterwards:
+            action()
 
     def _check_files(self) -> None:
         """Refuse to write where SQLite would write into nothing, or another process may, too."""
@@ -443,7 +450,10 @@ class Store:
             raise DiskFull(self.home)
 
     def after_commit(self, action: Callable[[], None]) -> None:
-        """Do something, which may not fail, once this is durable; a rollback forgets it."""
+        """Do something once this is durable; a rollback forgets it.
+
+        It may not fail, and one that a signal interrupts is done again from its beginning.
+        """
         self._afterwards.append(action)
 
     def create(
@@ -537,11 +547,15 @@ class Store:
     def update_values(self, dataset: int, changes: Iterable[tuple[int, Sequence[Value]]]) -> None:
         """Give entries of a dataset other values."""
         with self.transaction():
+            asked = count()
             cursor = self._connection.executemany(
                 f"UPDATE entries SET value = ?, {CHANGED} WHERE id = ?",
-                ((_json(values), entry) for entry, values in changes),
+                (
+                    (_json(values), entry)
+                    for (entry, values), _ in zip(changes, asked, strict=False)
+                ),
             )
-            self._count_moved(dataset, cursor.rowcount)
+            self._count_moved(dataset, _all(cursor.rowcount, of=next(asked)))
 
     def update_vectors(self, changes: Iterable[tuple[int, Rows]]) -> None:
         """Give entries other vectors."""
@@ -554,14 +568,14 @@ class Store:
     def delete_entries(self, dataset: int, entries: Sequence[int]) -> None:
         """Remove entries of a dataset."""
         with self.transaction():
-            self._count_moved(dataset, len(entries))
-            for entry in entries:
-                self._connection.execute(
-                    "INSERT INTO deletions SELECT entries.id, dataset, version FROM entries"
-                    " JOIN datasets ON datasets.id = dataset WHERE entries.id = ?",
-                    (entry,),
-                )
-                self._connection.execute("DELETE FROM entries WHERE id = ?", (entry,))
+            ids = [(entry,) for entry in entries]
+            self._connection.executemany(
+                "INSERT INTO deletions SELECT entries.id, dataset, version FROM entries"
+                " JOIN datasets ON datasets.id = dataset WHERE entries.id = ?",
+                ids,
+            )
+            cursor = self._connection.executemany("DELETE FROM entries WHERE id = ?", ids)
+            self._count_moved(dataset, _all(cursor.rowcount, of=len(ids)))
 
     def _count_moved(self, dataset: int, entries: int) -> None:
         self._connection.execute(
@@ -599,6 +613,13 @@ class Store:
             )
             if cursor.rowcount == 0:
                 raise UnknownDataset(name, [record.name for record in self.records()])
+
+
+def _all(found: int, *, of: int) -> int:
+    """Give how many entries a statement found; refuse it where those in memory are not there."""
+    if max(found, 0) != of:
+        raise StoreCorrupt("the database has not the entries that are shown of it: open it anew")
+    return found
 
 
 def inside_another() -> RuntimeError:

@@ -8,18 +8,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 
 import pytest
 
 from index import Catalog, LoadOptions, Progress, SoftDict, softdict
 from index import catalog as catalog_module
-from index.errors import Busy, UnknownDataset, UnknownEntry
+from index.errors import Busy, StoreCorrupt, UnknownDataset, UnknownEntry
 from index.moments import Moments
 from index.snapshot import Snapshot
+from index.store import Store
 from index.turns import patience
 from index.values import LabelTable
 from tests.service.running import PATIENCE
@@ -431,6 +433,75 @@ def test_a_write_that_a_signal_s_handler_came_before_is_refused_and_the_handler_
         write(d)
 
     assert dict(d) == {"a": 1, "z": 1} and d.describe().temperature == "auto"
+
+
+@contextmanager
+def interrupted(step: int) -> Iterator[list[str]]:
+    """Raise KeyboardInterrupt at a step of this thread, and say where, if it gets so far.
+
+    Python handles signals where a function begins and where one of C has returned.
+    """
+    steps, where = count(1), []
+
+    def at(frame: FrameType, event: str, _: object) -> None:
+        name = frame.f_globals.get("__name__", "")
+        if (
+            event in ("call", "c_return")
+            and name.startswith(("index.", "contextlib"))
+            and next(steps) == step
+        ):
+            sys.setprofile(None)
+            where.append(f"{name}:{frame.f_lineno}")
+            raise KeyboardInterrupt
+
+    sys.setprofile(at)
+    try:
+        yield where
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda catalog, n: catalog["a"].put("x", n),
+        lambda catalog, n: catalog["a"].put(str(n), n),
+        lambda catalog, n: catalog["a"].pop("x", None) or catalog["a"].put("x", n),
+        lambda catalog, n: catalog["a"].configure(temperature=1 + n),
+        lambda catalog, n: catalog.create(str(n), encoder="random"),
+        lambda catalog, n: catalog.delete("b") if "b" in catalog else catalog.create("b"),
+    ],
+)
+def test_wherever_ctrl_c_comes_what_is_shown_is_what_is_stored(
+    write: Callable[[Catalog, int], object],
+) -> None:
+    store = Store(None)
+    catalog = Catalog(store)
+    d = catalog.create("a", encoder="random", temperature=1)
+    d["x"] = 0
+
+    for n in count(1):
+        with suppress(KeyboardInterrupt), interrupted(n) as where:
+            write(catalog, n)
+        record = store.record(d.id)
+        entries = [entry for some in store.entries(d.id) for entry in some]
+        assert dict(d) == {entry.key: entry.values[0] for entry in entries}, where
+        assert d.describe().temperature == record.temperature, where
+        assert list(catalog) == [each.name for each in store.records()], where
+        if not where:
+            break
+    assert n > 100  # or it was no write
+
+
+def test_a_write_to_an_entry_that_the_store_has_not_is_refused() -> None:
+    d = SoftDict({"a": 1}, encoder="random")
+    store, snapshot = d._moments.store, d._snapshot
+    store.delete_entries(d.id, list(map(snapshot.id, snapshot.places())))
+
+    for write in (lambda: d.put("a", 2), lambda: d.pop("a"), d.clear):
+        with pytest.raises(StoreCorrupt, match="open it anew"):
+            write()
+    assert dict(d) == {"a": 1}
 
 
 def once(phase: str, work: Callable[[], object]) -> Callable[[Progress], None]:
