@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -22,7 +24,6 @@ from index.snapshot import Snapshot
 from index.softdict import SoftDict
 from index.store import Store
 from index.temperature import Temperature
-from index.turns import Turn
 from index.values import check_columns
 from index.writing import Changes, done_load, planned_load, prepare
 
@@ -35,7 +36,7 @@ class Catalog(Mapping[str, SoftDict]):
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._turn = Turn()
+        self._turn = threading.RLock()
         self._datasets = {record.name: SoftDict.stored(store, record) for record in store.records()}
 
     @classmethod
@@ -112,7 +113,7 @@ class Catalog(Mapping[str, SoftDict]):
         return len(self._datasets)
 
     @property
-    def _changing(self) -> Turn:
+    def _changing(self) -> AbstractContextManager[object]:
         """The turn of who makes or deletes datasets."""
         return self._store.outermost(self._turn)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
 from index import generation
@@ -21,7 +21,6 @@ from index.rebuilding import Rebuilder, is_due, laid_on, sketched
 from index.sketch import Cancelled
 from index.snapshot import Snapshot
 from index.store import Record, Store, inside_another
-from index.turns import Turn
 from index.vectors import half_is_fast
 
 log = logging.getLogger("softdict")
@@ -46,7 +45,7 @@ class Moments:
 
     def __init__(self, store: Store, record: Record) -> None:
         self.store = store
-        self._turn = Turn()
+        self._turn = threading.RLock()
         self._reading = threading.Lock()
         self._first = record
         self._present: Moment | None = None
@@ -97,7 +96,7 @@ class Moments:
     # Writing
 
     @property
-    def turn(self) -> Turn:
+    def turn(self) -> AbstractContextManager[object]:
         """The turn of its writers, for who is not in the middle of a write already."""
         return self.store.outermost(self._turn)
 

@@ -16,6 +16,7 @@ from collections.abc import (
     Sequence,
     ValuesView,
 )
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -69,7 +70,6 @@ from index.settings import (
 from index.snapshot import Place, Snapshot
 from index.store import Record, Store
 from index.temperature import Temperature
-from index.turns import Turn
 from index.values import check_columns
 from index.vectors import VectorBlock
 from index.wording import counted
@@ -243,7 +243,7 @@ class SoftDict(MutableMapping[str, Any]):
         self._moments.end()
 
     @property
-    def turn(self) -> Turn:
+    def turn(self) -> AbstractContextManager[object]:
         """The writers' turn: ``with d.turn`` looks and then writes, with nobody in between."""
         return self._moments.turn
 

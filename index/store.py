@@ -36,7 +36,7 @@ from index.errors import (
     StoreLocked,
     UnknownDataset,
 )
-from index.turns import Turn
+from index.turns import in_turn
 
 Rows = NDArray[np.float32]
 FILE, LOCK = "softdict.db", "softdict.lock"
@@ -164,8 +164,7 @@ class Store:
         self.home = home
         self._opened_read_only = read_only
         self._process = os.getpid()
-        # Nobody writes by a read-only one: who waits there waits for no write, and is not Busy.
-        self._lock: AbstractContextManager[object] = threading.RLock() if read_only else Turn()
+        self._lock = threading.RLock()
         self._closed = False
         self._writer: int | None = None  # thread in a transaction
         self._afterwards: list[Callable[[], None]] = []
@@ -239,7 +238,8 @@ class Store:
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Take a turn at the connection; what it refuses is said in our words."""
-        with self._lock:
+        # Nobody writes by a read-only one: who waits there waits for no write, and is not Busy.
+        with self._lock if self._opened_read_only else in_turn(self._lock):
             if self._closed:
                 raise StoreClosed
             try:
@@ -405,7 +405,7 @@ class Store:
                 said += " anew"
             raise StoreCorrupt(f"{self.home / name} is {other}: {said}")
 
-    def outermost(self, turn: Turn) -> Turn:
+    def outermost(self, lock: threading.RLock) -> AbstractContextManager[object]:
         """Give a turn that is taken before a transaction; refuse it inside one of this thread.
 
         What it would write, from a progress callback or a signal's handler, would be undone with
@@ -413,7 +413,7 @@ class Store:
         """
         if self._writer == threading.get_ident():
             raise inside_another()
-        return turn
+        return in_turn(lock)
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:  # some faults end the transaction themselves

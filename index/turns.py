@@ -15,7 +15,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 from index.errors import Busy
@@ -37,11 +37,18 @@ def patience(seconds: float) -> Iterator[None]:
         _most.reset(token)
 
 
-class Turn:
-    """A lock that who has it may take again, and that nobody waits for beyond their patience."""
+def in_turn(lock: threading.RLock) -> AbstractContextManager[object]:
+    """Give what a ``with`` statement takes a lock by, to wait for it no longer than patience lasts.
 
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
+    Where that is for ever it is the lock itself: Python handles a signal between any two of its own
+    calls, so one of Ctrl-C could come before what is written here lets go of a lock.
+    """
+    return lock if _most.get() == math.inf else _Patiently(lock)
+
+
+class _Patiently:
+    def __init__(self, lock: threading.RLock) -> None:
+        self._lock = lock
 
     def __enter__(self) -> None:
         waited, began = _waited.get(), time.monotonic()

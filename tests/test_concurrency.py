@@ -472,13 +472,17 @@ def interrupted(step: int) -> Iterator[list[str]]:
         lambda catalog, n: catalog.delete("b") if "b" in catalog else catalog.create("b"),
     ],
 )
-def test_wherever_ctrl_c_comes_what_is_shown_is_what_is_stored(
+def test_wherever_ctrl_c_comes_what_is_shown_is_what_is_stored_and_others_may_write(
     write: Callable[[Catalog, int], object],
 ) -> None:
     store = Store(None)
     catalog = Catalog(store)
     d = catalog.create("a", encoder="random", temperature=1)
     d["x"] = 0
+
+    def take_turns() -> None:
+        with patience(0), catalog._changing, d.turn, store.transaction():
+            taken.append(n)
 
     for n in count(1):
         with suppress(KeyboardInterrupt), interrupted(n) as where:
@@ -488,6 +492,8 @@ def test_wherever_ctrl_c_comes_what_is_shown_is_what_is_stored(
         assert dict(d) == {entry.key: entry.values[0] for entry in entries}, where
         assert d.describe().temperature == record.temperature, where
         assert list(catalog) == [each.name for each in store.records()], where
+        taken: list[int] = []
+        assert ended(begun(take_turns)) and taken, where
         if not where:
             break
     assert n > 100  # or it was no write
