@@ -46,7 +46,7 @@ class Moments:
     def __init__(self, store: Store, record: Record) -> None:
         self.store = store
         self._turn = threading.RLock()
-        self._reading = threading.Lock()
+        self._reading = threading.RLock()  # a signal's handler may read, too
         self._first = record
         self._present: Moment | None = None
         self._rebuilder = Rebuilder(self._rebuild, lambda: self._is_due(self.present))
@@ -57,8 +57,10 @@ class Moments:
         if self._present is None:
             with self._reading:
                 if self._present is None:
-                    self._present = self._read()
-                    self._consider(self._present)
+                    read = self._read()
+                    if self._present is None:  # no handler read meanwhile, and wrote perhaps
+                        self._present = read
+                        self._consider(read)
         return self._present
 
     @property

@@ -255,8 +255,11 @@ class Store:
     def reading(self) -> Iterator[Self]:
         """See the folder as it is at one moment, whatever another process writes meanwhile."""
         with self._turn():
-            self._connection.execute("BEGIN")
+            if self._connection.in_transaction:  # a signal's handler reads inside this thread's
+                yield self
+                return
             try:
+                self._connection.execute("BEGIN")
                 yield self
             finally:
                 self._roll_back()  # nothing was written

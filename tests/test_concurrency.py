@@ -157,8 +157,8 @@ def test_who_waits_for_another_to_have_read_waits_for_no_write_and_is_not_busy(
     with Catalog.open(tmp_path, read_only=read_only) as catalog:
         with catalog._store.reader.reading():
             asking = begun(hastily)
-            while asking.is_alive() and not catalog["a"]._moments._reading.locked():
-                pass  # until it has begun
+            while asking.is_alive() and catalog["a"]._moments._reading.acquire(blocking=False):
+                catalog["a"]._moments._reading.release()  # until it has begun
 
         assert ended(asking) and found == [1]
 
@@ -435,11 +435,15 @@ def test_a_write_that_a_signal_s_handler_came_before_is_refused_and_the_handler_
     assert dict(d) == {"a": 1, "z": 1} and d.describe().temperature == "auto"
 
 
-@contextmanager
-def interrupted(step: int) -> Iterator[list[str]]:
-    """Raise KeyboardInterrupt at a step of this thread, and say where, if it gets so far.
+def stop() -> None:
+    raise KeyboardInterrupt
 
-    Python handles signals where a function begins and where one of C has returned.
+
+@contextmanager
+def interrupted(step: int, handle: Callable[[], object] = stop) -> Iterator[list[str]]:
+    """Handle a signal at a step of this thread, and say where, if it gets so far.
+
+    Python handles them where a function begins and where one of C has returned.
     """
     steps, where = count(1), []
 
@@ -452,7 +456,7 @@ def interrupted(step: int) -> Iterator[list[str]]:
         ):
             sys.setprofile(None)
             where.append(f"{name}:{frame.f_lineno}")
-            raise KeyboardInterrupt
+            handle()
 
     sys.setprofile(at)
     try:
@@ -497,6 +501,52 @@ def test_wherever_ctrl_c_comes_what_is_shown_is_what_is_stored_and_others_may_wr
         if not where:
             break
     assert n > 100  # or it was no write
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_signal_s_handler_may_read_wherever_it_comes_into_the_first_read(
+    tmp_path: Path, read_only: bool
+) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("a", encoder="random").update({"x": 1, "y": 2})
+
+    def ask(catalog: Catalog, n: int) -> None:
+        with interrupted(n, lambda: handled.append(dict(catalog["a"]))):
+            read.append(len(catalog["a"]))
+
+    for n in count(1):
+        handled: list[dict[str, object]] = []
+        read: list[int] = []
+        with Catalog.open(tmp_path, read_only=read_only) as catalog:
+            assert ended(begun(partial(ask, catalog, n)))
+        assert read == [2]
+        if not handled:
+            break
+        assert handled == [{"x": 1, "y": 2}]
+    assert n > 50  # or nothing was read
+
+
+@pytest.mark.parametrize("write", [lambda d: d.put("z", 3), lambda d: d.pop("x")])
+def test_what_a_signal_s_handler_writes_during_the_first_read_is_shown(
+    monkeypatch: pytest.MonkeyPatch, write: Callable[[SoftDict], object]
+) -> None:
+    store = Store(None)
+    record = Catalog(store).create("a", encoder="random")
+    record.update({"x": 1, "y": 2})
+    d = SoftDict.stored(store, store.record(record.id))
+    read = Moments._read
+
+    def interrupted(self: Moments) -> object:
+        monkeypatch.setattr(Moments, "_read", read)
+        found = read(self)
+        write(d)
+        return found
+
+    monkeypatch.setattr(Moments, "_read", interrupted)
+    shown = dict(d)
+
+    assert shown == {e.key: e.values[0] for some in store.entries(d.id) for e in some}
+    assert shown != {"x": 1, "y": 2}
 
 
 def test_a_write_to_an_entry_that_the_store_has_not_is_refused() -> None:
