@@ -60,7 +60,7 @@ def parse_temperature(value: object) -> Temperature:
         If it is none of these, or a number that is not positive and finite.
     """
     if isinstance(value, Temperature):
-        return value
+        value = str(value)
     if isinstance(value, str):
         text = value.strip()
         if text in ("sqrt_d", "auto"):

@@ -51,7 +51,9 @@ def test_spellings(given, spelled):
     "given",
     [0, -1, True, "", "hot", "nan", "inf", math.nan, math.inf, 1e-9, None, [], "effective_keys:0",
      "effective_keys:", "effective_keys:x", "effective_keys:nan", "effective_keys:inf",
-     "effective_keys:0.99", "keys:5", 0.00099, 1000.1],
+     "effective_keys:0.99", "keys:5", 0.00099, 1000.1, Temperature("number"),
+     Temperature("number", -1), Temperature("effective_keys", 0.5), Temperature("effective_keys"),
+     Temperature("auto", 1)],
 )  # fmt: skip
 def test_refused_spellings(given):
     with pytest.raises(InvalidRequest) as refused:
@@ -389,6 +391,18 @@ def test_what_comes_counts_beside_what_goes_and_what_stays_as_it_was_does_not(mo
     assert fits == []
     d["200"] = 2.0
     assert fits == [101]
+
+
+def test_a_setting_that_would_not_be_read_again_is_not_kept():
+    d = SoftDict({"a": 1}, encoder="random", temperature=Temperature("effective_keys", 2))
+
+    for wrong in (Temperature("number", 0), Temperature("effective_keys", 0.5)):
+        with pytest.raises(InvalidRequest):
+            d.configure(temperature=wrong)
+        with pytest.raises(InvalidRequest):
+            d.search("a", temperature=wrong)
+
+    assert d.describe().temperature == "effective_keys:2"
 
 
 def test_a_setting_made_of_a_numpy_number_is_read_again():
