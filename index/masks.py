@@ -69,7 +69,7 @@ def parse_as_of(value: object) -> AsOf | None:
         Fault(
             "as_of",
             "write a number of entries (3), at most seven digits, or an ISO 8601 date or time with "
-            "its hyphens (2026-01-31)",
+            "its hyphens, and a zone behind the time alone (2026-01-31, 2026-01-31T18:00+01:00)",
         )
     )
 
@@ -81,6 +81,8 @@ def _parse_text(text: str) -> object:
         return date.fromisoformat(text)
     except ValueError:
         pass
+    if not set("Tt ") & set(text):  # else Python takes the zone behind a date for a time of day
+        return None
     try:
         return datetime.fromisoformat(text)
     except ValueError:

@@ -25,6 +25,8 @@ DAY = datetime(2026, 3, 1, tzinfo=UTC).timestamp()
         ("2026-03-01T00:00:00", AsOf(moment=DAY)),
         ("2026-03-01T00:00:00Z", AsOf(moment=DAY)),
         ("2026-03-01T01:00:00+01:00", AsOf(moment=DAY)),
+        ("2026-03-01 01:00+01:00", AsOf(moment=DAY)),
+        ("2026-W09-7t00:00", AsOf(moment=DAY)),
         (datetime(2026, 3, 1, tzinfo=UTC), AsOf(moment=DAY)),
         (datetime(2026, 3, 1), AsOf(moment=DAY)),  # a naive time is UTC
     ],
@@ -67,6 +69,7 @@ class NoTime(datetime):
         *("", "tomorrow", -1, True, 1.5, "2026-13-01", [], "-3", "1" * 5_000, NoTime(1, 1, 1)),
         # A date without its hyphens, and seconds since 1970, as the service gives them.
         *("20261126", 20_261_126, 1_795_657_211, "1" * 19),
+        *("2026-03-01+05:00", "2026-03-01-05:00", "2026-W09-7+05:00"),  # zones of no time
     ],
 )
 def test_refused_spellings(given):
