@@ -156,8 +156,7 @@ class Catalog(Mapping[str, SoftDict]):
         """
         check_name(name)
         check_spec(encoder)
-        columns = tuple(columns)  # once: it may be a generator
-        check_columns(columns)
+        columns = check_columns(columns)
         settings = new_settings(temperature, tolerance, precision)
         with self._changing, self._store.transaction() as store:
             record = store.create(

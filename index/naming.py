@@ -6,6 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
+from typing import Any
 
 from index.errors import Fault, InvalidRequest
 from index.wording import shown
@@ -83,6 +84,11 @@ def composed(text: str) -> str:
     if text.isascii() or (len(text) > SHORT and _most_marks(text) > MOST_MARKS):
         return text
     return unicodedata.normalize("NFC", text)
+
+
+def column_name(given: Any) -> Any:
+    """Write a column's name as it is typed; what is no text is left for who refuses it."""
+    return composed(given) if isinstance(given, str) else given
 
 
 def _most_marks(text: str) -> int:

@@ -166,8 +166,7 @@ class SoftDict(MutableMapping[str, Any]):
             check_own(encoder)
             spec, given = encoder.identity, encoder
         settings = new_settings(temperature, tolerance, precision)
-        columns = tuple(columns)  # once: it may be a generator
-        check_columns(columns)
+        columns = check_columns(columns)
         store = Store(None)
         record = store.create(name, key_column="key", columns=columns, encoder=spec, **settings)
         self._attach(store, record, given)

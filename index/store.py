@@ -36,6 +36,7 @@ from index.errors import (
     StoreLocked,
     UnknownDataset,
 )
+from index.naming import composed
 from index.turns import in_turn
 
 Rows = NDArray[np.float32]
@@ -289,7 +290,7 @@ class Store:
             (row["id"],),
         )
         listed = tuple(
-            Column(name, kind, width, bool(attribute), unit)
+            Column(composed(name), kind, width, bool(attribute), unit)  # older ones may be apart
             for name, kind, width, attribute, unit in columns
         )
         return Record(**{**dict(row), "columns": listed})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Integral
 from typing import Literal, get_args
@@ -22,6 +22,7 @@ from index.answers import Blend, Column, ColumnType, LabelBlend, NumberBlend, Va
 from index.errors import Fault, InvalidRequest
 from index.naming import (
     LONGEST_UNIT,
+    column_name,
     composed,
     is_column_name,
     is_unit,
@@ -82,11 +83,13 @@ class LabelTable:
         return code
 
 
-def check_columns(columns: Sequence[Column]) -> None:
-    """Refuse columns that no dataset can have, naming every fault."""
+def check_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
+    """Give columns by the names that are typed; refuse what cannot be, naming every fault."""
+    columns = tuple(columns)  # once: it may be a generator
     if others := [column for column in columns if not isinstance(column, Column)]:
         message = f"{others[0]!r} is none; write Column(name, type)"
         raise InvalidRequest(Fault("columns", message))
+    columns = tuple(replace(column, name=column_name(column.name)) for column in columns)
     faults = [
         Fault("columns", f"two columns are named {name!r}")
         for name in repeated_names(c.name for c in columns if isinstance(c.name, str))
@@ -120,6 +123,7 @@ def check_columns(columns: Sequence[Column]) -> None:
             faults.append(Fault(f"columns.{column.name}", "attribute is True or False"))
     if faults:
         raise InvalidRequest(*faults)
+    return columns
 
 
 def pack(column: Column, values: Iterable[Value], table: LabelTable) -> Array:

@@ -18,6 +18,7 @@ from index.encoders import EncoderWorker
 from index.errors import Fault, InvalidRequest, WrongValue
 from index.loading import Table, cast_value, in_another_unit
 from index.loading.options import LEAVE_OUT, LoadOptions
+from index.naming import column_name
 from index.pace import Pace, Report
 from index.snapshot import BLOCK, Block, Place, Snapshot
 from index.vectors import VectorBlock
@@ -108,7 +109,7 @@ def first_values(
 def by_column(value: object, columns: Sequence[Column]) -> Mapping[str, object]:
     """Give a value by column: a bare one is that of the one column of values, or makes one."""
     if isinstance(value, Mapping):
-        return value
+        return {column_name(name): each for name, each in value.items()}
     blended = [column.name for column in columns if not column.attribute]
     if len(blended) == 1:
         return {blended[0]: value}

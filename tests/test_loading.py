@@ -21,6 +21,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -1267,10 +1268,51 @@ def test_measures_may_name_columns() -> None:
     assert load("pieza,3 kg\ntuerca,5 kg\n") == [("pieza", (3,)), ("tuerca", (5,))]
 
 
-def test_a_column_is_named_with_the_accents_that_are_typed() -> None:
-    apart = unicodedata.normalize("NFD", "palabra,precío\nsofá,7\n")
+@pytest.mark.parametrize("named", ["NFC", "NFD"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "clavé,precío,año\nsofá,7,5\n",
+        '[{"clavé": "sofá", "precío": 7, "año": 5}]',
+        '{"clavé": "sofá", "precío": 7, "año": 5}\n' * 2,
+        [{"clavé": "sofá", "precío": 7, "año": 5}],
+    ],
+)
+def test_a_column_is_named_with_the_accents_that_are_typed(content: Any, named: str) -> None:
+    def spelled(text: str, form: str = named) -> str:
+        return unicodedata.normalize(form, text)
 
-    assert columns(apart, columns={"precío": "number"}) == {"precío": "number"}
+    if isinstance(content, str):
+        source = spelled(content, "NFD").encode()
+    else:
+        rows = [{spelled(name, "NFD"): cell for name, cell in row.items()} for row in content]
+        source = parquet(pa.Table.from_pylist(rows))
+    options = LoadOptions(
+        key=spelled("clavé"),
+        columns={spelled("precío"): "text"},
+        attributes=(spelled("año"),),
+        duplicates="last",
+    )
+
+    with read_table(source, options) as table:
+        assert table.columns == (Column("precío", "text"), Column("año", "number", attribute=True))
+        assert (table.key_column, list(table)) == ("clavé", [("sofá", ("7", 5))])
+
+
+def test_an_old_export_whose_names_have_their_accents_apart_comes_back_as_it_was() -> None:
+    apart = unicodedata.normalize("NFD", "año")
+    held = (Column(apart, "category"), Column("n", "number", attribute=True, unit="€"))
+    entry = Entry("a", {apart: "7", "n": 5}, 0.0)
+    content = b"".join(write_table("parquet", "k", held, [entry]))
+
+    with read_table(content) as table:
+        assert table.columns == (replace(held[0], name="año"), held[1])
+
+
+@pytest.mark.parametrize("text", ['[{"k": "a", "ñ": 1, "n\u0303": 2}]', "k,ñ,n\u0303\na,1,2\n"])
+def test_two_columns_whose_names_look_alike_are_one_column_named_twice(text: str) -> None:
+    with pytest.raises((BadRows, UnreadableSource), match=r"'ñ'.*twice"):
+        load(text)
 
 
 def test_letters_and_marks_apart_are_the_ones_that_are_typed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import unicodedata
 from collections import ChainMap
@@ -13,6 +14,7 @@ import pytest
 
 from index import Catalog, Column, LoadOptions, SoftDict
 from index.errors import InvalidRequest, UnknownDataset, WrongValue
+from index.store import Store
 
 HELD = {"a": 1, "b": 2, "c": None}
 Mapping = MutableMapping[str, Any]
@@ -61,6 +63,39 @@ def test_a_key_is_found_with_its_accents_apart_and_together() -> None:
     assert d[together] == "patio" and len(d) == 2
     assert d.search(apart, mode="exact").value == "patio"
     assert apart in d and d.pop(apart) == "patio" and together not in d
+
+
+def test_a_column_is_found_with_its_accents_apart_and_together(tmp_path: Path) -> None:
+    apart, together = unicodedata.normalize("NFD", "año"), "año"
+    assert apart != together
+    with Catalog.open(tmp_path) as catalog:
+        given = [Column(apart, "number"), Column("n", "number")]
+        d = catalog.create("d", columns=given, encoder="random:1")
+        d.update({"a": {apart: 5}, "b": {together: 7}})
+        d.load(json.dumps([{"key": "c", apart: 9}]).encode())
+
+        assert [column.name for column in d.columns] == [together, "n"]
+        assert [value[together] for value in d.values()] == [5, 7, 9]
+        for name in (apart, together):
+            for where in (f"{name} > 5", {name: {"gt": 5}}, f"{name} in (7, 9)"):
+                assert {m.key for m in d.search("a", where=where).matches} == {"b", "c"}
+            assert d.search("a", where=f"{name} is missing").keys == 0
+    assert SoftDict({"a": {apart: 5}}, encoder="random:1").columns == (Column(together, "number"),)
+    with pytest.raises(InvalidRequest, match="two columns are named 'año'"):
+        SoftDict(columns=[Column(apart, "number"), Column(together, "number")])
+
+
+def test_a_column_that_an_older_store_holds_with_its_accents_apart_is_found() -> None:
+    apart = unicodedata.normalize("NFD", "año")
+    store = Store(None)
+    made = Catalog(store).create("d", columns=[Column("año", "number")], encoder="random:1")
+    made["a"] = 5
+    store.set_columns(made.id, [Column(apart, "number")])
+
+    d = SoftDict.stored(store, store.record(made.id))
+
+    assert d.columns == (Column("año", "number"),)
+    assert d.search("a", where={apart: 5}).matches[0].value == 5
 
 
 def test_a_condition_on_a_label_holds_with_its_accents_apart_and_together() -> None:

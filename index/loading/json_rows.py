@@ -13,7 +13,7 @@ from index.loading.options import LoadOptions
 from index.loading.rows import BARE, KEYED, Reader, Row
 from index.loading.sources import Source
 from index.loading.text import LONGEST_LINE, bounded_lines, find_encoding, open_text
-from index.naming import repeated_names
+from index.naming import composed, repeated_names
 
 LARGEST_JSON = 1 << 28  # characters of one document, whose text is held while it is read
 PART = 1 << 16  # characters of it, from which entries are decoded
@@ -174,9 +174,9 @@ class _Object(dict[str, Any]):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> _Object:
-    made = _Object(pairs)
+    made = _Object((composed(name), item) for name, item in pairs)
     if len(made) < len(pairs):
-        made.repeated = repeated_names(name for name, _ in pairs)[0]
+        made.repeated = repeated_names(composed(name) for name, _ in pairs)[0]
     return made
 
 

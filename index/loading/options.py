@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from index.errors import Fault, InvalidRequest
-from index.naming import LONGEST_KEY
+from index.naming import LONGEST_KEY, column_name
 
 FORMATS = ("csv", "tsv", "json", "jsonl", "parquet")
 # What an option has to be, before it can be looked at.
@@ -75,6 +75,16 @@ class LoadOptions:
     duplicates: Literal["error", "first", "last", "mean"] = "error"
     max_rows: int | None = None
     max_key_length: int = LONGEST_KEY
+
+    def __post_init__(self) -> None:
+        """Name columns as they are typed; what is none is left for ``check``."""
+        named: dict[str, object] = {"key": column_name(self.key)}
+        if isinstance(self.columns, Mapping):
+            named["columns"] = {column_name(name): type_ for name, type_ in self.columns.items()}
+        if isinstance(self.attributes, KINDS["attributes"][0]):
+            named["attributes"] = tuple(map(column_name, self.attributes))
+        for option, given in named.items():
+            object.__setattr__(self, option, given)
 
     def check(self) -> None:
         """Raise InvalidRequest with every option that cannot be."""

@@ -16,7 +16,7 @@ from index.loading.options import LEAVE_OUT, LoadOptions
 from index.loading.rows import Reader, Row
 from index.loading.sources import Source
 from index.memory import SMALL, available_memory
-from index.naming import is_unit
+from index.naming import composed, is_unit
 
 BATCH = 4_096  # rows
 FEW = 16  # rows read at a time of lists, for one that takes a few bytes may have millions of zeros
@@ -42,8 +42,9 @@ class ParquetReader(Reader):
             schema = file.schema_arrow
         skipped = {name for name, wanted in options.columns.items() if wanted == "skip"}
         skipped |= _row_labels(schema) - {options.key, *options.columns}
-        self.names = [name for name in schema.names if name not in skipped]
-        self.left_out = [name for name in schema.names if name not in self.names]
+        self._called = {composed(name): name for name in schema.names}  # what the file calls each
+        self.names = [name for name in self._called if name not in skipped]
+        self.left_out = [name for name in self._called if name not in self.names]
         self._texts: list[str] = []
         self._lists: list[str] = []
         self.types: dict[str, str] = {}
@@ -53,10 +54,10 @@ class ParquetReader(Reader):
     def _take_schema(self, schema: Any) -> None:
         import pyarrow.types as is_a
 
-        if len(set(schema.names)) < len(schema.names):
+        if len(self._called) < len(schema.names):
             raise UnreadableSource(f"{self._source.name} names a column twice")
         for name in self.names:
-            kind = schema.field(name).type
+            kind = schema.field(self._called[name]).type
             if not _can_be_held(kind):
                 raise UnreadableSource(
                     f"{self._source.name}: column {name!r} is {kind}, which no value column "
@@ -73,14 +74,15 @@ class ParquetReader(Reader):
 
     def _take_notes(self, metadata: Mapping[bytes, bytes]) -> None:
         """Take what ``write_table`` noted of columns; a stranger's nonsense counts for nothing."""
+        called = self._called.items()
         types = _noted(metadata, TYPES_NOTE, {})
-        self.types |= {n: types[n] for n in self.names if types.get(n) in ("category", "text")}
+        self.types |= {n: types[c] for n, c in called if types.get(c) in ("category", "text")}
         units = _noted(metadata, UNITS_NOTE, {})
-        self.units = {name: units[name] for name in self.names if is_unit(units.get(name))}
+        self.units = {n: units[c] for n, c in called if is_unit(units.get(c))}
         attributes = _noted(metadata, ATTRIBUTES_NOTE, [])
-        self.attributes = [name for name in self.names if name in attributes]
-        labels = [name for name in _indexes(metadata) if name in self._texts]
-        noted = metadata.get(KEY_NOTE, b"").decode("utf-8", "replace")
+        self.attributes = [n for n, c in called if n in self.names and c in attributes]
+        labels = [name for name in map(composed, _indexes(metadata)) if name in self._texts]
+        noted = composed(metadata.get(KEY_NOTE, b"").decode("utf-8", "replace"))
         self.key = noted or (labels[0] if len(labels) == 1 else None)
         self.unnamed = [name for name in labels if _UNNAMED_INDEX.fullmatch(name)]
 
@@ -92,7 +94,7 @@ class ParquetReader(Reader):
 
         with self._source.open() as stream:
             try:
-                yield pq.ParquetFile(stream, read_dictionary=list(distinct))
+                yield pq.ParquetFile(stream, read_dictionary=[self._called[n] for n in distinct])
             except pa.ArrowMemoryError as error:
                 raise NotEnoughMemory(None, None, _FEWER) from error
             except (pa.ArrowException, OSError, UnicodeError) as error:
@@ -115,9 +117,10 @@ class ParquetReader(Reader):
 
     def _rows(self, file: Any, names: Sequence[str], size: int) -> Iterator[tuple[Any, ...]]:
         """Go through some of the columns, so many rows at a time."""
-        for batch in file.iter_batches(size, columns=names):
+        called = [self._called[name] for name in names]
+        for batch in file.iter_batches(size, columns=called):
             # By name: with the column "s.x" comes the field x of a column s.
-            yield from zip(*(self._cells(n, batch.column(n)) for n in names), strict=True)
+            yield from zip(*(self._cells(n, batch.column(n)) for n in called), strict=True)
 
     def _check_fits(self, file: Any) -> None:
         """Refuse a group of rows whose texts, which are read together, memory would not hold."""
@@ -126,7 +129,7 @@ class ParquetReader(Reader):
             sum(
                 group.column(place).total_uncompressed_size
                 for place in range(file.num_columns)
-                if group.column(place).path_in_schema in self._texts
+                if composed(group.column(place).path_in_schema) in self._texts
             )
             for group in groups
         )

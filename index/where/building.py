@@ -12,7 +12,7 @@ from numbers import Real
 
 from index.answers import Column
 from index.errors import TOLD, Fault, InvalidRequest, short
-from index.naming import LONGEST_COLUMN, plain_text
+from index.naming import LONGEST_COLUMN, composed, plain_text
 from index.values import is_inexact
 from index.where.conditions import (
     Among,
@@ -87,6 +87,7 @@ class Builder:
         self, column: str, operator: Operator, value: object, at: Spot, value_at: Spot
     ) -> Where:
         """A comparison; ``at`` and ``value_at`` are where its column and its value stand."""
+        column = composed(column)
         found = self._column(column, at)
         if found is not None and found.type == "vector":
             return self._vector(found, at)
@@ -99,6 +100,7 @@ class Builder:
         self, column: str, values: Sequence[object], at: Spot, value_at: Callable[[int], Spot]
     ) -> Where:
         """A set of values; ``value_at`` gives the place of each, once they are counted."""
+        column = composed(column)
         found = self._column(column, at)
         if found is not None and found.type == "vector":
             return self._vector(found, at)
@@ -110,6 +112,7 @@ class Builder:
 
     def missing(self, column: str, at: Spot) -> Where:
         """Whether there is no value."""
+        column = composed(column)
         self._column(column, at)
         return Missing(column)
 
