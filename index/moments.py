@@ -49,7 +49,7 @@ class Moments:
         self._reading = threading.RLock()  # a signal's handler may read, too
         self._first = record
         self._present: Moment | None = None
-        self._rebuilder = Rebuilder(self._rebuild, lambda: self._is_due(self.present))
+        self._rebuilder = Rebuilder(self._rebuild)
 
     @property
     def present(self) -> Moment:
@@ -167,7 +167,7 @@ class Moments:
         return wide or is_due(snapshot)
 
     def _rebuild(self, go_on: Callable[[], bool]) -> None:
-        """Sketch the entries of the moment, keep the result on disk, and show it to readers.
+        """Sketch the entries of the moment, if that is due; keep it on disk, show it to readers.
 
         Raises
         ------
@@ -176,6 +176,8 @@ class Moments:
         """
         with self.turn:
             record, snapshot = self.present
+            if not self._is_due(self.present):  # entries went since it was asked for
+                return
         home, half = self.store.home, _half(record)
         with generation.unfinished(home, record.id):
             made = sketched(snapshot, home, record, go_on, half=half)

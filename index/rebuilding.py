@@ -143,11 +143,11 @@ def laid_on(made: Snapshot, now: Snapshot) -> Snapshot:
 class Rebuilder:
     """Builds one dataset's sketch in a thread of its own, one build at a time.
 
-    ``due`` tells whether what was asked for during a build is still to be done after it.
+    ``build`` finds out for itself whether what was asked for is still to be done.
     """
 
-    def __init__(self, build: Callable[[Go], None], due: Callable[[], bool]) -> None:
-        self._build, self._due = build, due
+    def __init__(self, build: Callable[[Go], None]) -> None:
+        self._build = build
         self._stopping = threading.Event()
         self._turn = threading.Lock()  # for what follows
         self._asked = False  # for a build, since the last look
@@ -202,19 +202,16 @@ class Rebuilder:
             self._thread, self._busy = None, False
 
     def _run(self) -> None:
-        first = True
         while self._goes_on():
             try:
-                if first or self._due():
-                    with one_thread():
-                        self._build(lambda: not self._stopping.is_set())
+                with one_thread():
+                    self._build(lambda: not self._stopping.is_set())
             except Cancelled:
                 log.info("a sketch was not finished: it will be made at the next start")
             except OSError as fault:
                 log.error("%s: %s", FAILED, fault)
             except Exception:
                 log.exception(FAILED)
-            first = False
         if self._at_last is not None:
             self._at_last()
 

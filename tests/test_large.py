@@ -377,6 +377,19 @@ def test_a_build_that_a_small_change_overtakes_is_the_only_one(home, monkeypatch
         assert len(builds) == 1 and d["late"] == 3
 
 
+def test_a_sketch_of_entries_that_went_before_it_began_is_not_made(tmp_path, caplog):
+    with SoftDict.open(tmp_path, encoder=ENCODER) as d:
+        with d.turn:
+            d.update(SEEDS)
+            d.clear()
+        d.settle()
+
+        assert snapshot_of(d).sketch is None and caplog.text == ""
+        d.update(SEEDS)
+        d.settle()
+        assert len(snapshot_of(d).sketch) == len(SEEDS)
+
+
 def test_a_sketch_that_cannot_be_begun_is_a_line_in_the_log_and_fails_no_load(
     tmp_path, monkeypatch, caplog
 ):
