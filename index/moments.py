@@ -134,6 +134,12 @@ class Moments:
         """Whether a sketch is being made, or about to be."""
         return self._rebuilder.busy
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is an index on disk, or one is being made, for who has the turn."""
+        sketched = self.present.snapshot.sketch is not None
+        return self.store.home is not None and (sketched or self.settling)
+
     def settle(self) -> None:
         """Wait for it."""
         self._rebuilder.wait()

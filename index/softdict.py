@@ -862,7 +862,8 @@ class SoftDict(MutableMapping[str, Any]):
             now, snapshot = self._moments.present
             places = find(snapshot)
             with self._moments.change(now.version) as store:
-                store.delete_entries(self.id, [snapshot.id(place) for place in places])
+                ids = [snapshot.id(place) for place in places]
+                store.delete_entries(self.id, ids, listed=self._moments.is_kept)
                 self._moments.show(snapshot.without(places))
 
 

@@ -569,15 +569,18 @@ class Store:
                 ((_blob(vector), entry) for entry, vector in changes),
             )
 
-    def delete_entries(self, dataset: int, entries: Sequence[int]) -> None:
-        """Remove entries of a dataset."""
+    def delete_entries(self, dataset: int, entries: Sequence[int], *, listed: bool = True) -> None:
+        """Remove entries of a dataset; if not ``listed``, no older index on disk is of use then."""
         with self.transaction():
             ids = [(entry,) for entry in entries]
-            self._connection.executemany(
-                "INSERT INTO deletions SELECT entries.id, dataset, version FROM entries"
-                " JOIN datasets ON datasets.id = dataset WHERE entries.id = ?",
-                ids,
-            )
+            if listed:
+                self._connection.executemany(
+                    "INSERT INTO deletions SELECT entries.id, dataset, version FROM entries"
+                    " JOIN datasets ON datasets.id = dataset WHERE entries.id = ?",
+                    ids,
+                )
+            else:
+                self._forget(dataset, until=self.record(dataset).version)
             cursor = self._connection.executemany("DELETE FROM entries WHERE id = ?", ids)
             self._count_moved(dataset, _all(cursor.rowcount, of=len(ids)))
 
@@ -596,12 +599,15 @@ class Store:
             if self._connection.execute(query, (dataset, until)).fetchone() is None:
                 return
         with self.transaction():
-            self._connection.execute(
-                "UPDATE datasets SET forgotten = ? WHERE id = ?", (until, dataset)
-            )
-            self._connection.execute(
-                "DELETE FROM deletions WHERE dataset = ? AND changed <= ?", (dataset, until)
-            )
+            self._forget(dataset, until=until)
+
+    def _forget(self, dataset: int, *, until: int) -> None:
+        self._connection.execute(
+            "UPDATE datasets SET forgotten = max(forgotten, ?) WHERE id = ?", (until, dataset)
+        )
+        self._connection.execute(
+            "DELETE FROM deletions WHERE dataset = ? AND changed <= ?", (dataset, until)
+        )
 
     def delete_dataset(self, dataset: int) -> None:
         """Remove a dataset with all it holds."""

@@ -522,6 +522,58 @@ def test_an_older_index_than_the_oldest_kept_deletion_cannot_be_slipped_in(home,
         assert dict(d) == model
 
 
+def test_deletions_are_listed_only_for_an_index_and_without_one_an_older_one_is_of_no_use(
+    home, tmp_path, monkeypatch
+):
+    def listed() -> list[int]:
+        store = d._moments.store
+        return store.deletions(d.id, since=0)
+
+    (folder,) = (home / "generations").iterdir()
+    with SoftDict.open(home) as d:
+        del d["key 3"]
+        assert listed() == [4]  # ids are counted from 1
+    shutil.copytree(folder, tmp_path / "copy")
+    shutil.rmtree(folder)
+    monkeypatch.setattr("index.rebuilding.SKETCHED_FROM", 1_000)
+    with SoftDict.open(home) as d:
+        del d["key 7"]
+        d["key 7"] = 7.0
+        del d["key 9"]
+        model = dict(d)
+        assert listed() == []
+    shutil.copytree(tmp_path / "copy", folder)
+
+    with SoftDict.open(home) as d:
+        assert snapshot_of(d).sketch is None and dict(d) == model
+    assert model.keys() == SEEDS.keys() - {"key 3", "key 9"}
+
+
+def test_a_deletion_during_the_first_build_holds_at_the_next_start(tmp_path, monkeypatch):
+    reached, let_go = held_up(monkeypatch, "generation.save")
+    with SoftDict.open(tmp_path, encoder=ENCODER) as d:
+        d.update(SEEDS)
+        assert reached.wait(30)
+        del d["key 3"]
+        let_go.set()
+        d.settle()
+
+    with SoftDict.open(tmp_path) as d:
+        assert snapshot_of(d).sketch is not None
+        assert dict(d) == {key: value for key, value in SEEDS.items() if key != "key 3"}
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_small_dictionary_that_comes_and_goes_leaves_no_list_of_what_went(tmp_path, durable):
+    d = SoftDict.open(tmp_path, encoder=ENCODER) if durable else SoftDict(encoder=ENCODER)
+    with d:
+        for number in range(20):
+            d["x"] = number
+            del d["x"]
+
+        assert d._moments.store.deletions(d.id, since=0) == []
+
+
 def test_an_index_that_is_changed_while_it_is_opened_is_not_served(home, monkeypatch):
     more, opened = {f"more {number}": 1.0 for number in range(200)}, generation._opened
 
