@@ -379,11 +379,14 @@ def datasets(home: Path | None, as_json: bool) -> None:
 def export(
     name: str, format: Any, output: Path | None, decimal: Any, home: Path | None, as_json: bool
 ) -> None:
-    """Write a dataset as CSV, JSON Lines or Parquet (--json prints JSON Lines)."""
+    """Write a dataset as CSV, JSON Lines or Parquet.
+
+    As --format or the name of the file says, else as JSON Lines with --json, and CSV without.
+    """
     with _opened(home, as_json) as catalog:
         from .errors import ServiceError
 
-        format = "jsonl" if as_json else format or _format_of(output)
+        format = format or _format_of(output) or ("jsonl" if as_json else "csv")
         blocks = catalog[name].export(format, decimal=decimal)
         if sys.stdout is None and output is None:
             raise ServiceError("there is no standard output; write -o FILE")
@@ -603,14 +606,14 @@ def _weight(given: str) -> tuple[str, float]:
 
 
 def _format_of(output: Path | None) -> str:
-    """Give the format that a file's name promises."""
+    """Give the format that a file's name promises, if it does."""
     ending = "" if output is None else output.suffix.lower()
     if ending not in ("", ".csv", ".jsonl", ".parquet"):
         raise click.UsageError(
             f"-o {output}: no format is written in {ending} files; name it .csv, .jsonl or "
             ".parquet, or say --format"
         )
-    return ending.removeprefix(".") or "csv"
+    return ending.removeprefix(".")
 
 
 def _is_stdout(output: Path) -> bool:

@@ -129,6 +129,12 @@ def test_what_is_loaded_is_listed_found_compared_exported_and_deleted(
     assert (tmp_path / "out2.parquet").read_bytes().startswith(b"PAR1")
     assert (tmp_path / "out2").read_bytes() == (tmp_path / "out2.csv").read_bytes()
     assert (tmp_path / "out2").read_text().startswith("key,valor\n")
+    for name in ("out2.jsonl", "out2.parquet", "out2.csv"):  # --json shapes what is printed
+        again = tmp_path / f"again.{name}"
+        assert run("export", "paises", "-o", str(again), "--json").returncode == 0
+        assert again.read_bytes() == (tmp_path / name).read_bytes()
+    assert run("export", "paises", "--json").stdout.encode() == out.read_bytes()
+    assert run("export", "paises", "--json", "--format", "csv").stdout.startswith("key,valor\n")
     refused = run("export", "paises", "-o", str(tmp_path / "out2.xlsx"))
     assert (refused.returncode, (tmp_path / "out2.xlsx").exists()) == (2, False)
     assert "name it .csv, .jsonl or .parquet, or say --format" in refused.stderr
