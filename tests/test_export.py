@@ -324,6 +324,15 @@ def test_a_column_of_keys_alone_is_never_cut(keys: list[str]) -> None:
     assert read("csv", written("csv", rows, ())) == ((), rows)
 
 
+@pytest.mark.parametrize("fmt", ["csv", "jsonl", "parquet"])
+def test_keys_alone_come_back_where_csv_is_said_to_have_a_header(fmt: str) -> None:
+    entries = [Entry(key, {}, 0.0) for key in ("Lima", "Roma")]
+    content = b"".join(write_table(fmt, "ciudad", (), entries))
+
+    with read_table(content, LoadOptions(format=fmt, header=True if fmt == "csv" else None)) as t:
+        assert (t.key_column, list(t)) == ("ciudad", [("Lima", ()), ("Roma", ())])
+
+
 def test_an_unknown_format_is_refused_at_once() -> None:
     with pytest.raises(InvalidRequest, match="format: 'xls' is none of: csv, jsonl, parquet"):
         write_table("xls", "palabra", COLUMNS, [])

@@ -7,7 +7,8 @@ text and a missing one, and blanks around keys and names. Where labels must keep
 attributes only Parquet says, so load the others with ``attributes``; a unit stands beside each
 number of CSV and JSON Lines; where a column of values is named as keys are (``key``, ``name``), say
 with ``key`` which one holds them; and where one of CSV has a number for a name, or ; | or a tab in
-it, that there is a ``header``, and which ``delimiter``.
+it, that there is a ``header``, and which ``delimiter``. That there is a ``header`` wants saying of
+keys alone, too: under a name that is not known for keys it would be one of them.
 """
 
 from __future__ import annotations
