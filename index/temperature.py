@@ -197,7 +197,9 @@ def number_likelihood(numbers: NDArray[np.float64], probes: NDArray[np.int64]) -
     if not asked.any() or (numbers[there] == numbers[there][0]).all():
         return Likelihood(lambda _: lambda _: np.empty(0), lambda _: 0.0)
     # Centred and scaled, which moves no maximum: float32 would drown dates in their rounding.
-    centred = numbers - numbers[there].mean(axis=0)
+    # By the greatest first, for the squares of the smallest and of the largest are no numbers.
+    scaled = numbers / np.abs(numbers[there]).max()
+    centred = scaled - scaled[there].mean(axis=0)
     centred /= max(float(centred[there].std()), 1e-300)
     known = np.column_stack([there, np.where(there[:, None], centred, 0.0)]).astype(np.float32)
     truth = centred[probes]

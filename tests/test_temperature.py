@@ -229,6 +229,18 @@ def test_large_numbers_are_fitted_as_small_ones_are():
     assert dates == pytest.approx(tau, rel=1e-3)
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-250, 1e-170, 1e160, 1e307])
+def test_a_column_of_the_smallest_or_largest_numbers_is_fitted_as_any_other(scale):
+    scores, values = kernel_data(bandwidth=1.0, noise=0.2)
+    values[:3] = np.nan
+    others = number_likelihood(values, EVERY)
+
+    tau = fit_temperature(scores, EVERY, [others, others])
+    scaled = fit_temperature(scores, EVERY, [others, number_likelihood(scale * values, EVERY)])
+
+    assert scaled == pytest.approx(tau, rel=1e-6)
+
+
 @pytest.mark.parametrize("constant", [0.1, 0.3, 1.1, 2.7, 19.99, 21.0, 1 / 3])
 @pytest.mark.parametrize("width", [1, 3])
 def test_a_column_that_always_holds_the_same_has_no_say_in_a_fit(constant, width):
