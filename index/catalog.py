@@ -123,13 +123,13 @@ class Catalog(Mapping[str, SoftDict]):
         One that cannot be read is left out, too, and named in the log.
         """
         found = []
-        for dataset in list(self._datasets.values()):
+        for name in self:
             try:
-                found.append(dataset.describe())
+                found.append(self[name].describe())
             except UnknownDataset:
                 continue
             except StoreCorrupt as fault:
-                log.warning("dataset %s is not listed: %s", dataset.name, fault)
+                log.warning("dataset %s is not listed: %s", name, fault)
         return found
 
     def create(

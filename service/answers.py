@@ -40,9 +40,10 @@ def compare_by_hand(body: CompareBody) -> ComparisonOut:
 
 
 def _answered(asked: SearchQuery, queries: list[str]) -> list[AnswerOut]:
-    dataset = runtime().dataset(asked.dataset)
-    return [AnswerOut.of(answer) for answer in dataset.search_many(queries, **asked.options)]
+    answers = runtime().read(asked.dataset, lambda d: d.search_many(queries, **asked.options))
+    return [AnswerOut.of(answer) for answer in answers]
 
 
 def _compared(asked: CompareQuery) -> ComparisonOut:
-    return ComparisonOut.of(runtime().dataset(asked.dataset).compare(asked.q, **asked.options))
+    found = runtime().read(asked.dataset, lambda d: d.compare(asked.q, **asked.options))
+    return ComparisonOut.of(found)

@@ -50,7 +50,7 @@ def create(query: LoadQuery) -> tuple[LoadOut | JobOut, int, dict[str, str]]:
 @routes.get("/datasets/<name>", responses={200: DatasetOut, 304: None, **said(404, 412, 503)})
 def describe(path: DatasetPath, header: Conditions) -> Response:
     """Describe a dataset: columns, counts, encoder, temperature, version."""
-    return header.tagged(_shown(runtime().dataset(path.name)))
+    return header.tagged(runtime().read(path.name, _shown))
 
 
 @routes.patch("/datasets/<name>", responses={200: DatasetOut, **said(404, 412, 413, 415, 503, 507)})
@@ -87,7 +87,7 @@ def delete(path: DatasetPath, header: Conditions) -> tuple[str, int]:
 )
 def export(path: DatasetPath, query: ExportQuery) -> Response:
     """Download a dataset as CSV, JSON Lines or Parquet."""
-    blocks = runtime().dataset(path.name).export(query.format, decimal=query.decimal)
+    blocks = runtime().read(path.name, lambda d: d.export(query.format, decimal=query.decimal))
     filename = quote(f"{path.name}.{query.format}")
     return Response(
         blocks,

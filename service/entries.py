@@ -22,7 +22,7 @@ ENTRY = "/datasets/<name>/entries/<key:key>"
 @routes.get("/datasets/<name>/entries", responses={200: EntriesOut, **said(404, 503)})
 def entries(path: DatasetPath, query: PageQuery) -> EntriesOut:
     """Page through the entries of a dataset, in order."""
-    page, total = runtime().dataset(path.name).page(query.after, query.limit)
+    page, total = runtime().read(path.name, lambda d: d.page(query.after, query.limit))
     end = query.after + query.limit
     shown = [EntryOut.of(entry) for entry in page]
     return EntriesOut(entries=shown, total=total, next=end if end < total else None)
@@ -31,7 +31,7 @@ def entries(path: DatasetPath, query: PageQuery) -> EntriesOut:
 @routes.get(ENTRY, responses={200: EntryOut, 304: None, **said(404, 412, 503)})
 def get(path: EntryPath, header: Conditions) -> Response:
     """Look a key up exactly, as a plain dictionary does; its ETag is for If-Match."""
-    return header.tagged(_shown(runtime().dataset(path.name), path.key))
+    return header.tagged(runtime().read(path.name, lambda d: _shown(d, path.key)))
 
 
 @routes.put(

@@ -84,16 +84,20 @@ class Runtime:
                 raise NotReady(self._unready()) from None
             raise
 
+    def read(self, name: str | None, ask: Callable[[SoftDict], Result]) -> Result:
+        """Ask a dataset; if another takes its place before it was read, that one."""
+        while True:
+            dataset = self.dataset(name)
+            try:
+                return ask(dataset)
+            except UnknownDataset:
+                if self.dataset(name) is dataset:
+                    raise
+
     def write(self, name: str, change: Callable[[SoftDict], Result]) -> Result:
         """Change a dataset; if another takes its place meanwhile, that one. It may be Busy."""
         with self._place(), patience(TURN_WAIT):
-            while True:
-                dataset = self.dataset(name)
-                try:
-                    return change(dataset)
-                except UnknownDataset:
-                    if self.dataset(name) is dataset:
-                        raise
+            return self.read(name, change)
 
     @contextmanager
     def _place(self) -> Iterator[None]:

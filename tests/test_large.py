@@ -667,6 +667,25 @@ def test_a_list_passes_over_what_is_deleted_before_its_turn_comes(tmp_path, monk
         assert [each.name for each in catalog.descriptions()] == ["kept"]
 
 
+def test_a_list_shows_what_replaces_a_dataset_before_its_turn_comes(tmp_path, monkeypatch):
+    with Catalog.open(tmp_path) as catalog:
+        for name in "ab":
+            catalog.create(name, encoder=ENCODER)["x"] = 1
+        describe = SoftDict.describe
+
+        def and_replace(self):
+            monkeypatch.undo()
+            catalog.load("b", b"key,value\ny,1\nz,2\n", if_exists="replace", encoder=ENCODER)
+            return describe(self)
+
+    with Catalog.open(tmp_path) as catalog:
+        monkeypatch.setattr(SoftDict, "describe", and_replace)
+        assert [(each.name, each.entries) for each in catalog.descriptions()] == [
+            ("a", 1),
+            ("b", 2),
+        ]
+
+
 def test_reencoding_drops_the_sketch_and_makes_another(home):
     with SoftDict.open(home) as d:
         d.reencode("random:2")

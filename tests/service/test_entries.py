@@ -14,6 +14,7 @@ import pytest
 
 from index import SoftDict
 from index.answers import Entry
+from index.moments import Moments
 from index.snapshot import Place, Snapshot
 from service.runtime import Runtime
 from tests.service.checked import CheckedClient
@@ -166,6 +167,39 @@ def test_a_write_goes_to_the_dataset_that_takes_the_place_of_another_meanwhile(
 
     assert written.status_code == status, written.text
     assert client.get(path).status_code == (404 if method == "DELETE" else 200)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/datasets/paises",
+        "/datasets/paises/entries",
+        "/datasets/paises/entries/chile",
+        "/datasets/paises/export?format=jsonl",
+        "/search?dataset=paises&q=chile",
+        "/compare?dataset=paises&q=chile",
+    ],
+)
+def test_a_dataset_that_is_replaced_before_it_was_read_is_answered_for_by_the_new_one(
+    client: CheckedClient, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    catalog = client.application.extensions["softdict"].catalog
+    unread = SoftDict.stored(catalog._store, catalog._store.record(catalog["paises"].id))
+    monkeypatch.setattr(catalog, "_datasets", {"paises": unread})  # as after a start
+    read = Moments._read
+
+    def other_request(self: Moments) -> object:
+        monkeypatch.setattr(Moments, "_read", read)
+        table = {"name": "paises", "entries": {"chile": 1}, "if_exists": "replace"}
+        assert client.post("/datasets", json=table).status_code == 201
+        return read(self)
+
+    monkeypatch.setattr(Moments, "_read", other_request)
+    reply = client.get(path)
+
+    assert reply.status_code == 200, reply.text
+    assert ("chile" in reply.text) == (path != "/datasets/paises")
+    assert "perro" not in reply.text
 
 
 def test_a_put_answers_with_what_it_wrote_whatever_happens_meanwhile(
