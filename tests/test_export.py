@@ -18,6 +18,7 @@ from index import SoftDict
 from index.answers import Column, Entry, Value
 from index.errors import BadRows, InvalidRequest
 from index.loading import LoadOptions, read_table, write_table
+from index.loading.numerals import Style
 
 COLUMNS = (
     Column("número", "number"),
@@ -108,6 +109,45 @@ def test_csv_with_decimal_commas_reads_back_the_same_but_for_blanks(rows: list[E
     assert got == expected
 
 
+PRICED = (Column("precio", "text"), Column("peso", "number"), Column("coste", "number", unit="€"))
+spelled = st.one_of(
+    st.from_regex(r"[1-9][0-9]{0,2}(\.[0-9]{3}){0,3}(,[0-9]{0,3})?( €)?", fullmatch=True),
+    st.from_regex(r"[1-9][0-9]{0,2}(,[0-9]{3}){0,3}(\.[0-9]{0,3})?( kg)?", fullmatch=True),
+    st.sampled_from(["consultar", "600.123.456", "24.12", "9.30", "007"]),
+)
+weights = st.builds(
+    lambda n, places: n / 10**places, st.integers(-40_000, 40_000), st.integers(0, 4)
+)
+
+
+@given(
+    st.dictionaries(
+        spelled,
+        st.tuples(st.none() | spelled, st.none() | weights, st.none() | weights),
+        min_size=1,
+    ),
+    st.sampled_from([("csv", "point"), ("csv", "comma"), ("jsonl", "point")]),
+)
+@example({"piña": ("2,95 €", 1.375, None), "té": ("consultar", 2.125, None)}, ("csv", "point"))
+@example({"600.123.456": (None, 1.375, None)}, ("csv", "point"))
+@example({"té": ("1,20 €", 7.25, None), "piña": ("2,95 €", 1.5, None)}, ("csv", "point"))
+@example({"té": ("1.20", 1.375, None)}, ("csv", "comma"))
+def test_numbers_read_back_the_same_beside_texts_that_look_like_other_numbers(
+    table: dict[str, tuple[str | None, float | None, float | None]], form: tuple[str, Style]
+) -> None:
+    fmt, decimal = form
+    names = [column.name for column in PRICED]
+    rows = [Entry(k, dict(zip(names, values, strict=True)), 0.0) for k, values in table.items()]
+    content = b"".join(write_table(fmt, "palabra", PRICED, rows, decimal=decimal))
+
+    with read_table(
+        content, LoadOptions(columns={"precio": "text"}), filename=f"x.{fmt}"
+    ) as loaded:
+        assert list(loaded) == list(table.items())
+    with read_table(content, filename=f"x.{fmt}", expected=PRICED) as appended:
+        assert list(appended) == list(table.items())
+
+
 def test_csv_with_decimal_commas_is_what_spreadsheets_write() -> None:
     euros = [Column("precio", "number", unit="€"), Column("nota", "text")]
     rows = [
@@ -167,6 +207,14 @@ def test_a_nul_that_csv_holds_stands_in_quotes() -> None:
     assert read("csv", content, vector="skip")[1] == [
         Entry("a\0b", {"número": 7, "clase": "c", "nota": "\0"}, 0.0)
     ]
+
+
+def test_csv_has_one_number_more_plainly_where_all_may_be_dates() -> None:
+    rows = [Entry(key, {"número": n}, 0.0) for key, n in (("a", 7), ("b", 9.3), ("c", 24.12))]
+
+    content = written("csv", rows, (Column("número", "number"),))
+
+    assert content.decode().split() == ["palabra,número", "a,7", "b,9.3000", "c,24.12"]
 
 
 def test_csv_looks_as_it_should() -> None:

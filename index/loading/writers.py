@@ -24,6 +24,7 @@ from typing import Any
 
 from index.answers import Column, Entry, Value
 from index.errors import Fault, InvalidRequest
+from index.loading.kinds import kind_in_text
 from index.loading.layout import key_name
 from index.loading.numerals import Style
 from index.loading.parquet_rows import ATTRIBUTES_NOTE, KEY_NOTE, TYPES_NOTE, UNITS_NOTE
@@ -81,11 +82,11 @@ def _csv(
     writer = csv.writer(buffer, **form)
     quoting = csv.writer(buffer, quoting=csv.QUOTE_ALL, **form)
     writer.writerow([key_column, *(column.name for column in columns)])
-    units = {column.name: _unit(column) for column in columns}
+    spellers = {column.name: _Speller(column, comma) for column in columns}
     for block in _blocks(rows, BLOCK):
         for entry in block:
             cells: list[object] = [entry.key]
-            cells += [_spelled(entry.values.get(name), unit, comma) for name, unit in units.items()]
+            cells += [spelled(entry.values.get(name)) for name, spelled in spellers.items()]
             nul = any(isinstance(cell, str) and "\0" in cell for cell in cells)
             (quoting if nul else writer).writerow(cells)  # a NUL outside quotes is not read
         yield _taken(buffer)
@@ -98,20 +99,34 @@ def _unit(column: Column) -> str | None:
 
 
 def _with_unit(value: Value, unit: str | None) -> Value:
-    if not unit or value is None:
-        return value
-    digits = repr(value)
-    # 1.459 €, alone in its column, may be read as a thousand and more; 1.4590 € is none.
-    return f"{digits}{'0' if _THOUSAND.fullmatch(digits) else ''} {unit}"
+    return value if not unit or value is None else f"{_digits(value)} {unit}"
 
 
-def _spelled(value: Value, unit: str | None, comma: bool) -> Value:
-    if isinstance(value, tuple):
-        return json.dumps(value, allow_nan=False)
-    spelled = _with_unit(value, unit)  # the csv module writes None as no cell and floats by repr
-    if comma and isinstance(value, int | float):
-        return str(spelled).replace(".", ",", 1)
-    return spelled
+def _digits(number: Value) -> str:
+    """Write a number: 1.459 may be read as a thousand and more, and 1.4590 is none."""
+    digits = repr(number)
+    return f"{digits}0" if _THOUSAND.fullmatch(digits) else digits
+
+
+class _Speller:
+    """Writes the values of one column so that no other column changes how they are read."""
+
+    def __init__(self, column: Column, comma: bool) -> None:
+        self._unit, self._comma = _unit(column), comma
+        self._told = comma or self._unit is not None  # that points are no dates'
+
+    def __call__(self, value: Value) -> Value:
+        if isinstance(value, tuple):
+            return json.dumps(value, allow_nan=False)
+        if value is None or isinstance(value, str):
+            return value
+        digits = _digits(value)
+        if not self._told and "." in digits:
+            # 9.3 may be a date beside decimal commas, and 9.3000 is none; one tells of the others.
+            digits += "000" if kind_in_text(digits).name == "moment" else ""
+            self._told = True
+        spelled = f"{digits} {self._unit}" if self._unit else digits
+        return spelled.replace(".", ",", 1) if self._comma else spelled
 
 
 def _taken(buffer: io.StringIO) -> bytes:
