@@ -29,7 +29,7 @@ COLUMNS = (
 TYPES = {column.name: column.type for column in COLUMNS}
 
 texts = st.text(st.characters(codec="utf-8"))
-typed = texts.map(lambda text: unicodedata.normalize("NFC", text))  # as keys and labels are held
+typed = texts.map(lambda text: unicodedata.normalize("NFC", text))  # as it is held
 trimmed = typed.map(str.strip).filter(bool)
 finite = st.floats(-1e150, 1e150)
 entries = st.builds(
@@ -40,7 +40,7 @@ entries = st.builds(
             "número": st.none() | finite | st.integers(-(2**53), 2**53),
             "vector": st.none() | st.tuples(finite, finite),
             "clase": st.none() | typed,
-            "nota": st.none() | texts,
+            "nota": st.none() | typed,
         }
     ),
     arrived=st.just(0.0),

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from index import Catalog, Column, LoadOptions, SoftDict
+from index.answers import ColumnType
 from index.errors import InvalidRequest, UnknownDataset, WrongValue
 from index.store import Store
 
@@ -98,15 +99,17 @@ def test_a_column_that_an_older_store_holds_with_its_accents_apart_is_found() ->
     assert d.search("a", where={apart: 5}).matches[0].value == 5
 
 
-def test_a_condition_on_a_label_holds_with_its_accents_apart_and_together() -> None:
+@pytest.mark.parametrize("type", ["category", "text"])
+def test_a_condition_on_a_label_holds_with_its_accents_apart_and_together(type: ColumnType) -> None:
     apart, together = unicodedata.normalize("NFD", "salón"), "salón"
-    columns = [Column("sitio", "category")]
+    columns = [Column("sitio", type)]
     d = SoftDict({"a": apart, "b": together, "c": "patio"}, encoder="random:1", columns=columns)
 
     assert dict(d) == {"a": together, "b": together, "c": "patio"}
     for label in (apart, together):
         found = d.search("a", k=3, temperature=1, where={"sitio": label})
         assert {match.key for match in found.matches} == {"a", "b"}
+        assert [label for label, _ in found.blend["sitio"].distribution] == [together]
 
 
 @pytest.mark.parametrize(

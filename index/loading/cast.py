@@ -221,8 +221,7 @@ def _label(value: object, column: Column) -> str:
     if isinstance(value, str):
         if not is_text(value):
             raise WrongValue(column.name, "the text holds half a surrogate pair")
-        plain = plain_text(value)
-        return composed(plain) if column.type == "category" else plain  # a text stays as it is
+        return composed(plain_text(value))
     if is_boolean(value):
         return "true" if value else "false"
     if isinstance(value, (datetime.date, datetime.time)) and value == value:  # unlike NaT
