@@ -366,6 +366,7 @@ def test_no_value_columns_and_no_entries_can_be_written(fmt: str) -> None:
 
 @given(st.lists(trimmed.filter(lambda text: "\U0010ffff" not in text), min_size=1, unique=True))
 @example(["a\x1fb", "c;d", "e|f", "g\th"])
+@example(["|-"])
 def test_a_column_of_keys_alone_is_never_cut(keys: list[str]) -> None:
     rows = [Entry(key, {}, 0.0) for key in keys]
 

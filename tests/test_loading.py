@@ -1490,6 +1490,22 @@ def test_a_table_of_markdown_is_read_without_the_rule_under_its_header() -> None
     assert load(content) == [("leche", (1.2, "a  b")), ("pan", (2, None))]
     assert load("k|v\n---|---\na|1\n") == [("a", (1,))]
     assert load("k;v\n---;5\na;1\n") == [("---", (5,)), ("a", (1,))]  # where nothing draws rules
+    assert load("k|v\na|1\n-|-\nb|2\n") == [("a", (1,)), ("-", (None,)), ("b", (2,))]
+
+
+@pytest.mark.parametrize("rule", ["|-|-|", "|--|--|", "| :-: | -: |", ":-|-", "| --- | --- |"])
+def test_a_rule_of_markdown_may_be_short(rule: str) -> None:
+    assert load(f"\n| sopa | n |\n{rule}\n| fideos | 1 |\n", filename="x.md") == [("fideos", (1,))]
+
+
+def test_a_cell_of_markdown_may_hold_pipes_quotes_and_backslashes() -> None:
+    content = '| k | nota |\n|---|---|\n| Arroz \\| pollo | "a" b |\n| C:\\dir | \\| |\n'
+
+    assert load(content) == [("Arroz | pollo", ('"a" b',)), ("C:\\dir", ("|",))]
+
+
+def test_a_table_of_markdown_has_a_header_though_it_has_one_column() -> None:
+    assert load("| cosa |\n|---|\n| pan |\n| sal |\n") == [("pan", ()), ("sal", ())]
 
 
 def test_a_round_sum_says_how_the_others_are_written() -> None:

@@ -22,7 +22,6 @@ from index.loading.sources import Source
 from index.loading.text import LONGEST_LINE, bounded_lines, find_encoding, open_text
 from index.naming import composed
 
-_RULE = re.compile(r"\|?\s*:?-{3,}:?\s*(?:\|\s*:?-{3,}:?\s*)*\|?")  # under Markdown's header
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
@@ -59,7 +58,8 @@ class CsvReader(Reader):
         if fault:
             raise UnreadableSource(f"{self._source.name}: line {line}: {fault}")
         cells = [cells for _, cells, fault in rows if not fault]
-        self._has_header = is_header(cells) if wanted is None else wanted
+        found = self._dialect.markdown or is_header(cells)
+        self._has_header = found if wanted is None else wanted
         self._name_columns(first)
         if wanted is None and not self._has_header:
             self._refuse_titles(sample)
@@ -104,10 +104,8 @@ class CsvReader(Reader):
                 if _holds_bare_nul(spelled):
                     yield line, [], "the line holds a NUL character outside quotes"
                 elif any(map(str.strip, cells)):
-                    if self._dialect.delimiter != "|":
-                        yield line, cells, None
-                    elif not _RULE.fullmatch("".join(spelled).strip()):
-                        yield line, [*map(str.strip, cells)], None  # Markdown pads its cells
+                    padded = self._dialect.delimiter == "|"  # as in Markdown
+                    yield line, [*map(str.strip, cells)] if padded else cells, None
 
     def _csv_fault(self, error: csv.Error, first: int, last: int) -> str:
         if "unexpected end" in str(error) or "field larger" in str(error):

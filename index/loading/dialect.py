@@ -20,6 +20,8 @@ DELIMITERS = ("\t", "|", ";", ",")
 NO_DELIMITER = "\U0010ffff"  # no character: of a file of one column, whose cells may hold commas
 SAMPLE_LINES, SAMPLE_SIZE = 100, 1 << 16  # lines, characters
 
+_RULE = re.compile(r"\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?")  # under Markdown's header
+_BACKSLASH = re.compile(r"\\(?!\|)")
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?\s*', re.IGNORECASE)
 
 
@@ -42,11 +44,12 @@ class Dialect:
     escape: str | None = None
     skip_blank: bool = False
     skipped: int = 0
+    markdown: bool = False  # under the header it has a rule
 
     def rows(self, lines: Iterable[str]) -> CsvRows:
         """The csv module's reader, strict: a stray quote is a fault, not part of a cell."""
         return csv.reader(
-            lines,
+            _unruled(lines) if self.markdown else lines,
             delimiter=self.delimiter,
             quoting=csv.QUOTE_MINIMAL if self.quoting else csv.QUOTE_NONE,
             escapechar=self.escape,
@@ -62,6 +65,8 @@ def find_dialect(sample: Sequence[str], *, cut: bool, wanted: str | None) -> Dia
         wanted, sample = wanted or separator[1], sample[1:]
     delimiters = (wanted,) if wanted else DELIMITERS
     standard = Dialect(skipped=1 if separator else 0)
+    if "|" in delimiters and _is_markdown(sample):
+        return replace(standard, delimiter="|", quoting=False, escape="\\", markdown=True)
     for dialects in _candidates(standard, delimiters, sample):
         even = [fit for fit in (_Fit(d, sample, cut) for d in dialects) if fit.even]
         if even:
@@ -69,6 +74,24 @@ def find_dialect(sample: Sequence[str], *, cut: bool, wanted: str | None) -> Dia
     fits = [_Fit(replace(standard, delimiter=d), sample, cut) for d in delimiters]
     fits = [fit for fit in fits if wanted or fit.splits]
     return _best(fits, sample) if fits else replace(standard, delimiter=NO_DELIMITER)
+
+
+def _is_markdown(sample: Sequence[str]) -> bool:
+    above = [line.strip() for line in sample if line.strip()][:2]
+    return (
+        len(above) == 2 and all("|" in line for line in above) and bool(_RULE.fullmatch(above[1]))
+    )
+
+
+def _unruled(lines: Iterable[str]) -> Iterator[str]:
+    """Give the lines of Markdown with none for the rule, and with backslashes that are themselves.
+
+    A backslash of Markdown is one but before a pipe, which is then a part of the cell.
+    """
+    filled = 0
+    for line in lines:
+        filled += bool(line.strip())
+        yield "\n" if filled == 2 else _BACKSLASH.sub(r"\\\\", line)
 
 
 def _candidates(
