@@ -960,6 +960,10 @@ def test_a_line_of_json_that_is_cut_short_is_told_where_it_ends(end: str) -> Non
         (["1." + "0" * 63, "2"], "text"),
         (["912 345 678", "600 123 456"], "text"),  # likewise its spaces
         (["1 234,5", "12 34,5"], "text"),
+        (["600.123.456", "611.222.333"], "text"),  # or its points
+        (["600.123.456", "611222333"], "text"),
+        (["600.123.456", "1.234.567"], "number"),
+        (["600.123.456 €", "611.222.333 €"], "number"),
         (["12 500", "1 234", "7"], "number"),  # not as many digits as a telephone number has
         (["2 161 000", "342 669"], "number"),
         (["+34 600 123", "7"], "text"),

@@ -22,7 +22,8 @@ thousands, or of a litre. With 1,234 €/l, that has three decimals, and so have
 
 What may be dates or times, 24.12 and 9.30, are numbers with a point only where nothing speaks for
 the comma; and where the separator alone does, they make 1.234 of another column unclear: text. What
-may be addresses of computers, 192.168.178.101, are numbers only beside what can be nothing else.
+may be addresses of computers, 192.168.178.101, or numbers of telephones, 600.123.456, are numbers
+only beside what can be nothing else.
 
 A style that is wanted (``decimal``) is that of every column.
 

@@ -30,7 +30,7 @@ _KINDS = re.compile(
       | (?P<int>\d+)
       | (?P<power>\d[eE][+-]?\d+|\d+[eE][+-]\d+)
       | (?P<lot>\d+[eE]\d+)  # 12E4 counts no things, it names one
-      | (?P<address>[1-9]\d{0,2}(?:\.\d{3}){3})
+      | (?P<address>[1-9]\d{0,2}(?:\.\d{3}){3}|[1-9]\d\d(?:\.\d{3}){2})
       | (?P<dot_either>[1-9]\d{0,2}\.\d{3})
       | (?P<comma_either>[1-9]\d{0,2},\d{3})
       | (?P<point>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?
@@ -41,7 +41,8 @@ _KINDS = re.compile(
 )
 EITHER = ("int", "power", "dot_either", "comma_either")  # the kinds that fit both styles
 CODES = ("code", "code_point", "code_comma")
-# The kinds that fit one: a moment may be a date or a time, and an address is that of a computer.
+# The kinds that fit one: a moment may be a date or a time, and an address that of a computer or
+# the number of a telephone.
 FITTING: Mapping[Style, tuple[str, ...]] = {
     "point": ("point", "moment"),
     "comma": ("comma", "address"),
@@ -116,7 +117,7 @@ def _read(spelled: str, unit: str) -> Numeral | None:
         kind = _AS_AMOUNTS.get(kind, kind)
     elif kind == "point" and _MOMENT.fullmatch(digits):
         kind = "moment"
-    elif kind == "address" and any(int(group) > 255 for group in digits.split(".")):
+    elif kind == "address" and digits.count(".") == 3 and max(map(int, digits.split("."))) > 255:
         kind = "comma"
     if kind == "lot" or (kind == "int" and _is_spoiled(digits)):
         kind = "code"
