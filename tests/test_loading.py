@@ -1116,7 +1116,14 @@ def test_numbers_with_one_unit_are_numbers_in_that_unit(cells: str) -> None:
                for cell in cells.split("|")}  # fmt: skip
 
     assert load(content, key="k") == [("a", (12.5,)), ("b", (1230,)), ("c", (45,))]
-    assert units(content, key="k") == {"v": unit}
+    assert units(content, key="k") == {"v": {"EUR": "€", "US$": "USD"}.get(unit, unit)}
+
+
+def test_a_column_in_a_currency_takes_it_by_its_other_name() -> None:
+    for unit, cell in (("EUR", "7 €"), ("€", "EUR 7"), ("US$", "7 USD"), ("EUR/kg", "7 euros/kg")):
+        column = Column("v", "number", unit=unit)
+        with read_table(f"k,v\na,{cell}\n".encode(), expected=[column]) as table:
+            assert (table.columns, list(table)) == ((column,), [("a", (7,))])
 
 
 @given(
@@ -1150,7 +1157,8 @@ def test_what_is_spelled_with_a_unit_is_read_as_it_is_without(
         (["5 Kg", "7 KG"], "number", "kg"),
         (["5 kg", "7 g"], "text", None),
         (["505 990 km²", "357.022 km2", "-5 km²"], "number", "km²"),
-        (["-3,5 °C", "21 °C"], "number", "°C"),
+        (["-3,5 °C", "21 °C", "20 ºC"], "number", "°C"),
+        (["3º", "4º"], "text", None),
         (["120 km/h", "90km/h"], "number", "km/h"),
         (["5 m", "7 M"], "text", None),  # what they are millions of, nobody knows
         (["5 kg.", "7 kg/m"], "text", None),
@@ -1166,7 +1174,7 @@ def test_what_is_spelled_with_a_unit_is_read_as_it_is_without(
         (["5 pesos", "7 eurosas", "2 euro s"], "text", None),
         (["1,20 €/kg", "2 €/kg"], "number", "€/kg"),
         (["$5/h", "$7/h"], "text", None),
-        (["5 EUR/m²", "7eur/m²"], "number", "EUR/m²"),
+        (["5 EUR/m²", "7eur/m²"], "number", "€/m²"),
         (["5 €/kg", "7 €/l"], "text", None),
         (["5 €/kg", "7 €"], "text", None),
         (["5 €/2 kg", "5 %/kg", "5 /kg"], "text", None),
@@ -1185,7 +1193,11 @@ def test_what_is_spelled_with_a_unit_is_read_as_it_is_without(
         (["−5 %", "+7 %"], "number", "%"),
         (["-$5", "$-7", "$ 8"], "number", "$"),
         (["10 %", "10 %", "20 %", "20 %"], "number", "%"),
-        (["12 eur", "7eur", "5 EUR", "EUR 1"], "number", "EUR"),
+        (["12 eur", "7eur", "5 EUR", "EUR 1", "EUR. 2", "3 €", "€4", "5 Euros"], "number", "€"),
+        (["12 USD", "US$7", "5 usd"], "number", "USD"),
+        (["12 GBP", "£7"], "number", "£"),
+        (["12 EUR/kg", "7 €/kg"], "number", "€/kg"),
+        (["12 JPY", "¥7"], "text", None),  # or Chinese
         (["kr. 5", "7 kr.", "9 kr"], "number", "kr"),
         (["5 zł", "7 kr"], "text", None),
         (["try 1", "try 2"], "text", None),  # no money before a number

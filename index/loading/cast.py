@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from numbers import Integral, Real
@@ -20,7 +21,7 @@ from typing import TypeGuard
 from index.answers import Column, Value
 from index.errors import InvalidKey, WrongValue
 from index.loading.numerals import Style, read_numeral
-from index.loading.units import is_dash
+from index.loading.units import is_dash, usual_unit
 from index.naming import composed, is_text, plain_text
 from index.values import EXACT, LARGEST, is_inexact
 
@@ -83,7 +84,8 @@ def caster(
     its plain numbers to be in, and ``spoil`` says to read codes such as 007 as numbers.
     """
     if column.type == "number":
-        foreign = unit if unit != column.unit else None
+        column = replace(column, unit=column.unit and usual_unit(column.unit))
+        foreign = unit if unit and usual_unit(unit) != column.unit else None
         return partial(_number_of_cell, column, style, foreign, spoil)
     if column.type == "vector":
         return partial(_vector_of_cell, column)

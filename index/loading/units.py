@@ -22,6 +22,7 @@ _MARK = rf"[A-Z]{{0,2}}[{_SYMBOLS}]|S/\.?|[%‰]"  # US$ and R$, too
 _WORDS = ("kr", "Kr", "zł", "Kč", "Ft", "Rs", "руб", "грн")
 # After a number, as "12eur"; before one, "try 2", COP26 and "Euro 6" are labels.
 _NAMES = {name: name for name in (*_CODES, *_WORDS)} | {code.lower(): code for code in _CODES}
+_USUAL = {"EUR": "€", "GBP": "£", "US$": "USD"}  # of two names of one currency
 # In any case. A pound may be a weight, and a peso may be of many countries.
 _SPELLED_OUT = {"euro": "€", "euros": "€", "dollar": "$", "dollars": "$"}
 _SPELLED_OUT |= dict.fromkeys(("dólar", "dólares", "dolar", "dolares"), "$")
@@ -36,6 +37,7 @@ _MEASURES = (
 _SPELLINGS = {name: name for name in _MEASURES}
 _SPELLINGS |= {n.replace("²", "2").replace("³", "3"): n for n in _MEASURES if n[-1] in "²³"}
 _SPELLINGS |= {"Kg": "kg", "KG": "kg", "gr": "g", "L": "l", "mL": "ml", "km/hr": "km/h"}
+_SPELLINGS |= {"ºC": "°C", "ºF": "°F"}  # as keyboards in Spain write it; 3º is the third
 # CHF-12.50 is Swiss, and COP-26 a conference.
 _BEFORE = re.compile(
     rf"([+\-\u2212]?)\s?({_MARK}|{_NAME}\.?(?=\s|[\-\u2212]\d.*[.,]\d\d\Z))\s?(.+)"
@@ -68,7 +70,13 @@ def unit_apart(spelled: str) -> tuple[str, str]:
         numeral, unit = found[1], _SPELLINGS[found[2]]
     if not unit or (unit in "%‰" and plain is not spelled):  # (45 %) is a share in print
         return spelled, ""
-    return _ROUND.sub(r"\g<1>0", numeral.replace(" ", "\u00a0")), unit.removesuffix(".")
+    return _ROUND.sub(r"\g<1>0", numeral.replace(" ", "\u00a0")), usual_unit(unit.removesuffix("."))
+
+
+def usual_unit(unit: str) -> str:
+    """Give the name under which a unit is compared: EUR/kg is €/kg."""
+    money, slash, measure = unit.partition("/")
+    return f"{_USUAL.get(money, money)}{slash}{measure}"
 
 
 def _money(name: str) -> str:

@@ -28,7 +28,7 @@ from index.loading.kinds import kind_in_text
 from index.loading.layout import key_name
 from index.loading.numerals import Style
 from index.loading.parquet_rows import ATTRIBUTES_NOTE, KEY_NOTE, TYPES_NOTE, UNITS_NOTE
-from index.loading.units import unit_apart
+from index.loading.units import unit_apart, usual_unit
 
 _THOUSAND = re.compile(r"-?[1-9]\d{0,2}\.\d{3}")
 
@@ -95,7 +95,8 @@ def _csv(
 
 def _unit(column: Column) -> str | None:
     """Give the unit to write beside a column's numbers, if a reader will part it from them."""
-    return column.unit if unit_apart(f"1 {column.unit}") == ("1", column.unit) else None
+    unit = column.unit or ""
+    return unit if unit and unit_apart(f"1 {unit}") == ("1", usual_unit(unit)) else None
 
 
 def _with_unit(value: Value, unit: str | None) -> Value:
