@@ -946,7 +946,9 @@ def test_a_line_of_json_that_is_cut_short_is_told_where_it_ends(end: str) -> Non
         (["1", "#N/A", "#N/D", "#NV", "<NA>"], "number"),  # of spreadsheets and of pandas
         (["1", r"\N"], "number"),  # of MySQL and PostgreSQL
         (["1", "–", "—", "n.d.", "s/d", "k.A.", "n. a."], "number"),  # of statistics, in print
+        (["1", "ND", "s. d.", "--"], "number"),
         (["1", "#REF!"], "text"),  # no gap, but a fault
+        (["1", "#¡REF!"], "text"),
         (["1"] * 19 + ["x"], "number"),  # 95 % of 20
         (["1"] * 18 + ["x"], "category"),  # 95 %, but of 19
         (["1"] * 18 + ["x", "y"], "category"),  # 90 %
@@ -1841,13 +1843,18 @@ def test_repeated_keys_become_one_entry_at_their_first_place(
 @given(st.lists(st.floats(-1e150, 1e150), min_size=2))
 @example([0.1, 0.1, 0.1])
 @example([1e16, 1.0, -1e16])
-def test_a_mean_is_the_exact_one_rounded_once(numbers: list[float]) -> None:
-    exact = float(sum(map(Fraction, numbers)) / len(numbers))
+@example([1.2, 1.4])
+def test_a_mean_is_the_exact_one_of_what_is_written_rounded_once(numbers: list[float]) -> None:
+    exact = float(sum(Fraction(repr(number)) for number in numbers) / len(numbers))
     rows = json.dumps([["a", {"n": x, "v": [x]}] for x in numbers])
     options = LoadOptions(duplicates="mean", columns={"n": "number", "v": "vector"})
 
     with read_table(rows.encode(), options) as table:
         assert list(table) == [("a", (exact, (exact,)))]
+
+
+def test_a_mean_has_no_digits_that_nobody_wrote() -> None:
+    assert load("k;n\na;1,2\na;1,4\n", duplicates="mean") == [("a", (1.3,))]
 
 
 def test_of_labels_that_are_as_frequent_the_first_wins() -> None:
@@ -2068,6 +2075,11 @@ def test_what_is_no_text_is_called_what_it_is_and_what_to_do(
         ("a spreadsheet or a zip archive; save the sheet as CSV", zipped("xl/sheet1.xml", sheet)),
         ("an old Excel or Word file; save the sheet as CSV", OLD_EXCEL + sheet),
         ("a PDF; save the table in it as CSV", b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj\n"),
+        ("an image; write the table in it as CSV", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"),
+        ("an image; write the table in it as CSV", b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01"),
+        ("an image; write the table in it as CSV", b"GIF89a\x01\0\x01\0"),
+        ("an image; write the table in it as CSV", b"RIFF\n\x0a\0\0WEBPVP8 "),
+        ("an image; write the table in it as CSV", b"\0\0\0\x18ftypheic\0\0\0\0"),
         ("an SQLite database; export the table as CSV", database(tmp_path / "a.db")),
         *(
             ("a page of HTML, or XML; save the table in it as CSV", page)
@@ -2093,7 +2105,18 @@ def test_what_is_no_text_is_called_what_it_is_and_what_to_do(
 
 
 def test_a_text_that_begins_as_another_kind_of_file_does_is_text() -> None:
-    words = ("PAR1", "PK", "BZh9", "%PDF", "SQLite format 3", "<html>", "<table>", "<!DOCTYPE>")
+    words = (
+        "PAR1",
+        "PK",
+        "BZh9",
+        "%PDF",
+        "GIF",
+        "RIFF",
+        "SQLite format 3",
+        "<html>",
+        "<table>",
+        "<!DOCTYPE>",
+    )
     for word in words:
         assert load(f"{word},1\nb,2\n", "x.csv") == [(word, (1,)), ("b", (2,))]
 
@@ -2682,6 +2705,7 @@ def test_codes_with_a_point_keep_their_zeros() -> None:
          f"'12345678901234567,89' {SPOILED}"]),
         ("k,v\na,12E4\nb,1045\n", [f"'v' is text: on line 2, '12E4' {SPOILED}{WANTED}"]),
         ("k,v\na,1\nb,2\nc,#DIV/0!\n", [f"'v' is text: on line 4, '#DIV/0!' {LIKE}{GAP}"]),
+        ("k,v\na,1\nb,2\nc,#¡DIV/0!\n", [f"'v' is text: on line 4, '#¡DIV/0!' {LIKE}{GAP}"]),
         ("k,zip\na,08001\nb,08002\nc,28001\n", []),
     ],
 )  # fmt: skip

@@ -28,9 +28,10 @@ from index.values import EXACT, LARGEST, is_inexact
 BEYOND = f"is beyond ±{LARGEST:.0e}"
 INEXACT = "an integer beyond ±2^53 is not exact; keep it as text"
 # Missing in columns of numbers and vectors; in columns of labels only an empty cell is.
+# English, French, Spanish and German ones.
 _MISSING_MARKS = {
-    *("", "na", "n/a", "n.a.", "n. a.", "nan", "null", "none", "-", "–", "—", "<na>", "\\n"),
-    *("#n/a", "#n/d", "#nv", "n/d", "n.d.", "s/d", "k.a.", "k. a."),  # French, Spanish, German
+    *("", "na", "n/a", "n.a.", "n. a.", "nan", "null", "none", "-", "--", "–", "—", "<na>", "\\n"),
+    *("#n/a", "#n/d", "#nv", "n/d", "nd", "n.d.", "n. d.", "s/d", "s.d.", "s. d.", "k.a.", "k. a."),
 }
 
 

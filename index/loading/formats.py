@@ -22,6 +22,10 @@ _NO_TABLE = (
     ),
     (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel or Word file; save the sheet as CSV"),
     (rb"%PDF-\d", "a PDF; save the table in it as CSV"),
+    (
+        rb"\x89PNG|\xff\xd8\xff|GIF8[79]a|(?s:RIFF....WEBP)|\0\0\0.ftyp(?:hei|mif1|avif)",
+        "an image; write the table in it as CSV",
+    ),
     (rb"SQLite format 3\0", "an SQLite database; export the table as CSV"),
     (rb"PAR1[\0-\x08\x0e-\x1f]", "Parquet; load it with format=parquet"),
     (
