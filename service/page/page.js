@@ -38,7 +38,7 @@ const TEXTS = {
     skip: "leave out rows that cannot be read", leftOut: "Rows left out: {0}.",
     taken: "There is a dataset of that name already: tick “replace”, or choose another name.",
     number: "numbers", vector: "vectors", category: "labels", text: "texts", undecided: "nothing yet", filter: "to filter by",
-    formats: "CSV, TSV, JSON, JSON Lines or Parquet: one column of keys, the others values. It stays on this machine.",
+    formats: "CSV, TSV, a table of Markdown, JSON, JSON Lines or Parquet: one column of keys, the others values. It stays on this machine.",
     formula: "weights = softmax(q Kᵀ / τ), answer = weights · V. Everything is computed on this machine.",
     problems: { "not-ready": "The service cannot answer now." },
     empty: "There are no datasets yet: load a table of your own.",
@@ -91,7 +91,7 @@ const TEXTS = {
     skip: "dejar fuera las filas que no se puedan leer", leftOut: "Filas que quedan fuera: {0}.",
     taken: "Ya hay datos con ese nombre: marca «reemplazar» o elige otro nombre.",
     number: "números", vector: "vectores", category: "etiquetas", text: "textos", undecided: "aún nada", filter: "para filtrar",
-    formats: "CSV, TSV, JSON, JSON Lines o Parquet: una columna de claves y las demás de valores. No sale de esta máquina.",
+    formats: "CSV, TSV, una tabla de Markdown, JSON, JSON Lines o Parquet: una columna de claves y las demás de valores. No sale de esta máquina.",
     formula: "pesos = softmax(q Kᵀ / τ), respuesta = pesos · V. Todo se calcula en esta máquina.",
     problems: {
       "invalid-request": "Hay algo que corregir en lo que has escrito.",
