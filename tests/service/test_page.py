@@ -206,10 +206,19 @@ def test_weights_by_hand_blend_beside_those_of_attention(browser: Chrome) -> Non
     by_hand(browser, {"alemania": "-1", "perro": "1e400"})
     until(browser, lambda: "-1" in text(browser, "#hand-blend"))
     until(browser, lambda: "1e400" in text(browser, "#hand-blend"))
-    by_hand(browser, {"méxico": "20 %", "alemania": "20.0%", "inglaterra": "40", "perro": "0"})
+    by_hand(browser, {"alemania": "20.0%", "inglaterra": "1,000", "perro": "1.000"})
+    until(browser, lambda: text(browser, "#hand-blend") == weird.format("1,000"))
+    by_hand(browser, {"méxico": "20 %", "inglaterra": "40.000", "perro": "0"})
+    until(browser, lambda: text(browser, "#hand-blend") == "8.25")
+    by_hand(browser, {"inglaterra": "40"})
     until(browser, lambda: text(browser, "#hand-blend") == "8.25")
     browser.find_element(By.ID, "language").click()
     assert text(browser, "#hand-blend") == "8,25", "what was typed stays in another language"
+    by_hand(browser, {"inglaterra": "1.000", "perro": "1,000 %"})
+    until(
+        browser,
+        lambda: text(browser, "#hand-blend").startswith("No se puede leer como peso: 1.000."),
+    )
 
 
 def test_a_weight_that_was_typed_stays_with_its_key_and_the_others_are_attention_s(
