@@ -145,8 +145,8 @@ const BLAMED = { "dataset-exists": "name", "unreadable-source": "file", "bad-row
 
 const $ = (id) => document.getElementById(id);
 let address = new URLSearchParams(location.search);
-let language = address.get("lang") || ((navigator.language || "en").startsWith("es") ? "es" : "en");
-if (!Object.hasOwn(TEXTS, language)) language = "en";
+const spoken = [address.get("lang") ?? "", ...navigator.languages].map((tag) => tag.toLowerCase().split("-")[0]);
+let language = spoken.find((tag) => Object.hasOwn(TEXTS, tag)) ?? "en";
 let last = null; // the comparison that is shown, and its question, to be drawn again in another language
 let columns = {}; // of each dataset, by name
 let units = new Map(); // of the columns of the answer that is shown
