@@ -324,6 +324,8 @@ async function ask() {
   blame($("ask"));
   try {
     const found = await whenReady(`compare?${new URLSearchParams(question)}`, { signal: mine.signal });
+    if (isStale(found.soft)) await relist();
+    if (mine.signal.aborted) return;
     last = { ...found, question };
     say();
     draw();
@@ -337,6 +339,7 @@ async function ask() {
     listed = SHOWN;
     forget();
     say(explain(error, question.dataset), true);
+    if (isGone(error) || error.fields?.includes("where")) await relist();
   } finally {
     clearTimeout(slow);
   }
@@ -732,6 +735,23 @@ async function listDatasets(wanted) {
   return datasets.map(({ name }) => name);
 }
 
+const isGone = (error) => error.type === "unknown-dataset";
+
+// Whether an answer has other columns than the page knows of its dataset.
+function isStale({ dataset, blend }) {
+  const own = (columns[dataset] ?? []).filter(({ attribute }) => !attribute).map(({ name }) => name);
+  return own.length !== Object.keys(blend).length || !own.every((name) => Object.hasOwn(blend, name));
+}
+
+// Datasets that somebody else has deleted or replaced are shown as they are now.
+async function relist() {
+  const name = $("dataset").value;
+  try {
+    await listDatasets(name);
+    await ($("dataset").value === name ? examples() : refit());
+  } catch {} // what is wrong the next question will tell
+}
+
 // A column's name as a condition spells it: in brackets unless it is a simple word and none of the language's own.
 const isWord = (name) => /^[\p{L}_][\p{L}\p{N}_.-]*$/u.test(name) && !/^(and|or|not|in|is|missing)$/i.test(name);
 const spelled = (name) => (isWord(name) ? name : `[${name.replaceAll("]", "]]")}]`);
@@ -773,22 +793,31 @@ async function examples() {
   return words;
 }
 
+// Fit the form to another dataset; a question that a person typed is not replaced.
+async function refit() {
+  const [here, before] = [address, offered];
+  if (layout($("dataset").value) !== hinted) $("where").value = ""; // it named the columns of another
+  const words = await examples();
+  if (!words || here !== address) return null; // another was chosen, or gone back to, meanwhile
+  if (["", ...before].includes($("q").value)) $("q").value = words[0] ?? "";
+  return words;
+}
+
 async function chooseDataset() {
-  const [here, name, before] = [address, $("dataset").value, offered];
+  const [here, name] = [address, $("dataset").value];
   asking?.abort();
   forget();
   say();
-  if (layout(name) !== hinted) $("where").value = ""; // it named the columns of another
   try {
-    const words = await examples();
-    if (!words || here !== address) return; // another was chosen, or gone back to, meanwhile
-    if (["", ...before].includes($("q").value)) $("q").value = words[0] ?? ""; // one that a person typed is not replaced
+    const words = await refit();
+    if (!words) return;
     if (words.length) ask();
     else say(() => [t(name ? "hollow" : "empty", name)]);
   } catch (error) {
     if (here !== address || name !== $("dataset").value) return;
     $("examples").replaceChildren(); // they were those of another
     say(explain(error, name), true);
+    if (isGone(error)) await relist();
   }
 }
 
@@ -890,8 +919,13 @@ async function agreed(question, name) {
 
 async function deleteDataset(name) {
   if (!(await agreed("certain", name))) return;
-  await call(`datasets/${encodeURIComponent(name)}`, { method: "DELETE" });
-  tell(() => [t("removed", name)]);
+  try {
+    await call(`datasets/${encodeURIComponent(name)}`, { method: "DELETE" });
+    tell(() => [t("removed", name)]);
+  } catch (error) {
+    if (!isGone(error)) throw error;
+    tell(explain(error, name), { bad: true });
+  }
   await listDatasets($("dataset").value);
   await chooseDataset();
 }

@@ -359,7 +359,8 @@ def test_datasets_that_are_only_passed_through_are_not_asked(
     until(browser, lambda: held(browser))
     browser.execute_script("release()")
     until(browser, lambda: text(browser, "#status").startswith("There is no dataset “aparte”"))
-    assert not browser.find_elements(By.CSS_SELECTOR, "#examples button")
+    until(browser, lambda: dataset.first_selected_option.text == "paises")
+    assert "aparte" not in [each.text for each in dataset.options], "it is offered no more"
     dataset.select_by_value("traduccion")
     until(browser, lambda: "“GATO”" in text(browser, "#reason"))
     assert where.get_property("value") == ""
@@ -1395,6 +1396,61 @@ def test_the_language_chosen_stays_and_what_was_said_is_said_in_it(
     assert text(browser, "#status").startswith("No hay datos que se llamen «nowhere»")
 
 
+@pytest.mark.parametrize(
+    ("address", "spoken", "language"),
+    [
+        ("/", ["ca", "es"], "es"),
+        ("/", ["gl-ES", "es-ES", "en"], "es"),
+        ("/", ["en-GB", "es"], "en"),
+        ("/", ["fr"], "en"),
+        ("/?lang=ES", ["en"], "es"),
+        ("/?lang=fr", ["es-MX"], "es"),
+    ],
+)
+def test_the_language_is_the_first_wanted_that_the_page_has(
+    browser: Chrome, bundled: Service, address: str, spoken: list[str], language: str
+) -> None:
+    source = f"Object.defineProperty(navigator, 'languages', {{ value: {json.dumps(spoken)} }})"
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
+    try:
+        browser.get(bundled.origin + address)
+        assert browser.find_element(By.TAG_NAME, "html").get_attribute("lang") == language
+    finally:
+        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+
+
+def test_what_somebody_else_deletes_or_replaces_is_shown_as_it_is_now(
+    browser: Chrome, bundled: Service
+) -> None:
+    def put(entries: dict[str, object]) -> None:
+        bundled.ask("DELETE", "/datasets/brief")
+        assert bundled.post("/datasets", {"name": "brief", "entries": entries}).status == 201
+
+    put({"b": {"precio": 1}})
+    browser.get(bundled.origin + "/?lang=en&dataset=brief&q=b")
+    until(browser, lambda: weights(browser))
+    assert text(browser, "#columns") == "columns: precio"
+    put({"c": {"peso": 2, "nota": "x"}})
+    browser.find_element(By.ID, "q").send_keys(Keys.ENTER)
+    until(browser, lambda: text(browser, "#columns") == "columns: peso, nota")
+    until(browser, lambda: list(weights(browser)) == ["c"])
+    assert text(browser, "#examples") == "c"
+
+    put({"b": {"precio": 1}})
+    browser.find_element(By.ID, "where").send_keys("peso > 1", Keys.ENTER)
+    until(browser, lambda: text(browser, "#columns") == "columns: precio")
+    assert "there is no column 'peso'" in text(browser, "#status")
+
+    assert bundled.ask("DELETE", "/datasets/brief").status == 204
+    browser.find_element(By.ID, "q").send_keys(Keys.ENTER)
+    until(browser, lambda: text(browser, "#status").startswith("There is no dataset “brief”"))
+    dataset = Select(browser.find_element(By.ID, "dataset"))
+    until(browser, lambda: dataset.first_selected_option.text == "paises")
+    assert "brief" not in [each.text for each in dataset.options]
+    assert browser.find_element(By.ID, "where").get_property("value") == ""
+    browser.get_log("browser")  # the 404 that was asked for
+
+
 def test_what_the_service_says_in_english_is_marked_as_english(
     browser: Chrome, bundled: Service
 ) -> None:
@@ -1499,6 +1555,8 @@ def test_a_dataset_is_deleted_when_one_is_sure(browser: Chrome, bundled: Service
     browser.execute_script("release()")
     until(browser, lambda: text(browser, "#loading").startswith("There is no dataset “brief”"))
     until(browser, lambda: len(weights(browser)) == 4)
+    offered = "return [...$('dataset').options].map((option) => option.value)"
+    until(browser, lambda: "brief" not in browser.execute_script(offered))
     browser.get_log("browser")  # the one 404 that was asked for
 
 
