@@ -175,7 +175,7 @@ const t = (name, ...parts) => TEXTS[language][name].replace(/\{(\d)\}/g, (_, i) 
 const far = (value) => value !== 0 && !(Math.abs(value) >= 1e-6 && Math.abs(value) < 1e16); // too many zeros to read
 const number = (value, digits = 4) => new Intl.NumberFormat(language, { maximumSignificantDigits: digits, notation: far(value) ? "scientific" : "standard" }).format(value);
 const decimal = (typed) => typed.trim().replace(",", "."); // a field for numbers would take the commas of the browser's language alone
-const isUnclear = (typed) => /^[1-9]\d{0,2}[.,]\d{3}$/.test(typed) && !typed.includes(number(1.5)[1]); // 1.000 may be a thousand in Spanish, and 1,000 is one in English
+const isUnclear = (typed) => /^[1-9]\d{0,2}[.,]\d{3}$/.test(typed) && !typed.includes(number(1.5)[1]); // 1.000 may be a thousand where the comma is decimal, and 1,000 where the point is
 const whole = (value) => number(value, 17); // as it is stored
 const rounded = (value, digits = 4) => number(value, far(value) ? digits : Math.max(digits, Math.min(16, Math.floor(Math.log10(Math.abs(value))) + 1)));
 const unit = (value, name) => new Intl.NumberFormat(language, { style: "unit", unit: name, maximumFractionDigits: 0 }).format(value);
