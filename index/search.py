@@ -31,7 +31,8 @@ AT_ONCE = 2**25  # scores held at a time (128 MB)
 
 TOLERANCE = 0.03  # wanted total variation error, where a dataset has no other
 NORMAL = 1.96  # standard errors within which a normal error stays in 95 %, as a blend's does
-WIDER = 1.2  # than a normal error is that of a mass: now and then a key that weighs is missed
+WIDEST = 1.4  # times a normal error is that of a mass where one key has all the attention
+SHARED_BY = 100_000  # effective keys, and it is a normal one
 ROUNDING = 5e-8  # of a float32 cosine, five standard errors: by 1 / τ of it a weight may be off
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 FINEST = 0.01  # τ: below, a key may weigh a lot whose code does not show it, and none is drawn
@@ -376,10 +377,20 @@ def _joined(
         rows = np.concatenate([rows, fresh.rows])
         counts = np.concatenate([counts, np.ones(len(fresh.scores))])
     off = sample.mass_error * math.exp(own_peak - float(state.peak[0])) / float(state.mass[0])
-    doubt = WIDER * NORMAL * off + part.rounding / tau
+    doubt = standard_errors(float(state.effective_keys[0])) * off + part.rounding / tau
     return Attention(
         tau, part.keys, scores, state, rows=rows, counts=counts, doubt=doubt, outlook=outlook
     )
+
+
+def standard_errors(effective_keys: float) -> float:
+    """Say within how many of its standard errors a mass stays in 95 %.
+
+    The fewer keys share the attention, the more one would weigh that was not drawn, of which
+    there is no trace.
+    """
+    shared = math.log(max(effective_keys, 1.0)) / math.log(SHARED_BY)
+    return NORMAL * (WIDEST - (WIDEST - 1) * min(shared, 1.0))
 
 
 def _moved_rows(places: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:

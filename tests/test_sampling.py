@@ -9,7 +9,7 @@ import pytest
 
 from index import sketch as sketching
 from index.sampling import Outlook, Sample, _variance_terms
-from index.search import NORMAL, WIDER
+from index.search import standard_errors
 from index.sketch import Cancelled, Left, Sketch, build_sketch
 from index.vectors import Codes, VectorBlock
 
@@ -58,6 +58,13 @@ def truth(rows: np.ndarray, query: np.ndarray, tau: float) -> tuple[np.ndarray, 
     """exp((s - best) / τ) of every key in float64, and the best score."""
     scores = rows.astype(np.float64) @ query.astype(np.float64)
     return np.exp((scores - scores.max()) / tau), float(scores.max())
+
+
+def effective(exps: np.ndarray) -> float:
+    """Effective keys of weights in these proportions."""
+    weights = exps / exps.sum()
+    weights = weights[weights > 0]
+    return float(np.exp(-(weights * np.log(weights)).sum()))
 
 
 def by_meaning(rows: np.ndarray, sketch: Sketch) -> np.ndarray:
@@ -140,6 +147,13 @@ def test_a_build_that_is_called_off_ends_at_the_next_look():
         build_sketch(gathered_rows(2_000, 0), go_on=lambda: next(looks))
 
 
+def test_a_stated_error_is_wider_the_fewer_keys_share_the_attention():
+    """From 1.4 times a normal one of 1.96 standard errors, to that of many keys."""
+    wanted = [2.744, 2.744, 2.587, 2.43, 2.274, 2.117, 1.96, 1.96]
+    given = [standard_errors(keys) for keys in (0, 1, 10, 100, 1e3, 1e4, 1e5, 1e6)]
+    np.testing.assert_allclose(given, wanted, atol=5e-4)
+
+
 @pytest.mark.parametrize("tau", [0.05, 0.1, 0.3])
 def test_the_mass_is_right_on_average_and_the_stated_error_holds(sketched, queries, tau):
     rows, sketch = sketched
@@ -150,7 +164,7 @@ def test_the_mass_is_right_on_average_and_the_stated_error_holds(sketched, queri
         terms = sample.counts * np.exp((sample.scores.astype(float) - best) / tau)
         off.append(terms.sum() / exps.sum() - 1)
         error = sample.mass_error * np.exp((sample.scores.max() - best) / tau) / terms.sum()
-        stated.append(WIDER * NORMAL * error)
+        stated.append(standard_errors(effective(exps)) * error)
     off, stated = np.array(off), np.array(stated)
 
     # No bias: the mean of 300 independent errors is as small as their spread allows.
@@ -466,7 +480,8 @@ def test_what_is_stated_holds_where_some_keys_are_like_no_others(strange, tau):
         exps, best = truth(rows, query, tau)
         mass = (sample.counts * np.exp((sample.scores.astype(float) - best) / tau)).sum()
         spread = sample.mass_error * np.exp((sample.scores.max() - best) / tau)
-        within += abs(mass - exps.sum()) <= WIDER * NORMAL * spread + 1e-5 * exps.sum()
+        stated = standard_errors(effective(exps)) * spread
+        within += abs(mass - exps.sum()) <= stated + 1e-5 * exps.sum()
 
     np.testing.assert_array_equal(rows[sketch.strange], sketch.strangers)
     assert within >= 0.95 * len(queries)
