@@ -168,14 +168,20 @@ def _sketched(
     strays = (squares / pooled).astype(np.float32)
     scatter /= len(rows)
     strange = _strange(clarity)
+    clarity[clarity == 0] = 1  # a row of length 0 scores as its code does, 0
     clarity[strange] = 0
     strangers = rows[order[strange]]
     return Sketch(codes, starts, means, strays, scatter.astype(np.float32), clarity, strangers)
 
 
 def _strange(clarity: NDArray[np.float16]) -> NDArray[np.int64]:
-    """Number the rows whose codes are far less clear than most, the least clear where many are."""
-    strange = np.flatnonzero(clarity < STRANGE * np.median(clarity.astype(np.float32)))
+    """Number the rows whose codes are far less clear than most, the least clear where many are.
+
+    Those of length 0, as of texts that an encoder knows nothing of, are as clear as can be.
+    """
+    told = clarity != 0
+    most = float(np.median(clarity[told].astype(np.float32))) if told.any() else 0.0
+    strange = np.flatnonzero(told & (clarity < STRANGE * most))
     if len(strange) > MOST_STRANGERS:
         strange = strange[np.argpartition(clarity[strange], MOST_STRANGERS)[:MOST_STRANGERS]]
     return np.sort(strange)

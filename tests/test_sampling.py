@@ -487,6 +487,32 @@ def test_what_is_stated_holds_where_some_keys_are_like_no_others(strange, tau):
     assert within >= 0.95 * len(queries)
 
 
+@pytest.mark.parametrize("share", [0.04, 0.2, 0.6, 1.0])
+@pytest.mark.parametrize("masked", [False, True])
+def test_rows_of_length_0_are_keys_as_others_are(share, masked, queries):
+    """An encoder that knows nothing of a text gives one; many were neither strangers nor coded."""
+    rng = np.random.default_rng(5)
+    rows = gathered_rows(N, 0)
+    rows[rng.random(N) < share] = 0
+    order, sketch = build_sketch(rows)
+    rows = rows[order]
+    allowed = rng.random(N) < 0.7 if masked else np.ones(N, bool)
+    within = 0
+    for query in queries[:100]:
+        sample = draw_sample(sketch, rows, query, 0.1, allowed if masked else None)
+        exps, best = truth(rows[allowed], query, 0.1)
+        mass = (sample.counts * np.exp((sample.scores.astype(float) - best) / 0.1)).sum()
+        stated = standard_errors(effective(exps)) * sample.mass_error
+        stated *= np.exp((sample.scores.max() - best) / 0.1)
+        within += abs(mass - exps.sum()) <= stated + 1e-5 * exps.sum()
+
+        assert allowed[sample.rows].all()
+        assert len(np.unique(sample.rows)) == len(sample.rows)
+        np.testing.assert_allclose(sample.scores, rows[sample.rows] @ query, atol=1e-5)
+
+    assert within >= 90  # of 100; 95 are wanted
+
+
 def test_strangers_are_masked_as_others_are_and_counted_once(strange):
     rows, sketch = strange
     mask = np.random.default_rng(3).random(len(rows)) < 0.5
