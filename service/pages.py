@@ -20,7 +20,8 @@ SWAGGER = Path(str(files(flask_openapi3_swagger))) / "templates" / "swagger"
 # Swagger UI sets styles from its script and draws its icons from data: addresses.
 DOCS_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
 )
 LINKS = {
     "search": "/search?q=",

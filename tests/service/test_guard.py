@@ -93,6 +93,16 @@ def test_every_response_is_hardened(client: CheckedClient, path: str) -> None:
     assert policy.startswith("default-src 'none'; script-src 'self';")
     assert "unsafe-inline" not in policy or path == "/docs"
     assert "unsafe-eval" not in policy and "http" not in policy
+    said = dict(each.split(" ", 1) for each in policy.split("; "))
+    # What default-src says nothing of: who may frame the page, and where it may send a visitor.
+    assert {name: said[name] for name in ("base-uri", "form-action", "frame-ancestors")} == {
+        "base-uri": "'none'",
+        "form-action": "'self'",
+        "frame-ancestors": "'none'",
+    }
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+    assert headers["Permissions-Policy"] == "camera=(), geolocation=(), microphone=()"
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Referrer-Policy"] == "no-referrer"
     assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
