@@ -127,14 +127,14 @@ def check_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
 
 
 def pack(column: Column, values: Iterable[Value], table: LabelTable) -> Array:
-    """Hold a column's values as an array; ``None`` is missing, and -0.0, read as 0, is 0.0."""
+    """Hold a column's values as an array; ``None`` is missing, and of numbers -0.0 is 0.0."""
     if column.type == "number":
         numbers = [math.nan if value is None else value for value in values]
         return np.array(numbers, dtype=float) + 0.0
     if column.type == "vector":
         gap = (math.nan,) * (column.width or 0)
         rows = [gap if value is None else value for value in values]
-        return np.array(rows, dtype=float).reshape(len(rows), column.width or 0) + 0.0
+        return np.array(rows, dtype=float).reshape(len(rows), column.width or 0)
     texts = (None if value is None else str(value) for value in values)
     if column.type == "category":  # earlier versions stored labels with their marks apart
         texts = (None if text is None else composed(text) for text in texts)
@@ -229,8 +229,8 @@ class Order:
 
 
 def order_of(values: NDArray[np.float64]) -> Order:
-    """Sort a number column; what is missing, and never weighs, counts as 0."""
-    rows = np.argsort(np.nan_to_num(values)).astype(np.int32)
+    """Sort a number column; what is missing, and never weighs, comes last."""
+    rows = np.argsort(values).astype(np.int32)
     runs = np.empty_like(rows)
     runs[rows] = np.arange(len(rows), dtype=np.int32) // RUN
     return Order(rows, runs)
