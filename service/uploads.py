@@ -123,7 +123,7 @@ def load(order: Order, state: Runtime) -> LoadReport | Job:
     query = order.query
     with ExitStack() as stack:
         stack.enter_context(order.table)
-        if query.if_exists == "error" and not query.dry_run and order.name in state.catalog:
+        if query.if_exists == "error" and order.name in state.catalog:
             raise DatasetExists(order.name)  # before a job that could only fail
         if order.size <= state.settings.at_once if query.wait is None else query.wait:
             with state.load_at_once() as progress:

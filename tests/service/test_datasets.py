@@ -278,6 +278,13 @@ def test_a_dry_run_writes_nothing(make: Make) -> None:
     assert client.get("/datasets").get_json() == {"datasets": []}
 
 
+def test_a_form_s_file_is_of_the_format_that_its_name_says(make: Make) -> None:
+    """One column of one line looks like no format in particular."""
+    reply = make().post("/datasets", **form(b"key\na b\n", "p.tsv", name="p"))
+
+    assert (reply.status_code, reply.get_json()["format"]) == (201, "tsv")
+
+
 def test_if_exists_says_what_becomes_of_the_old_one(client: CheckedClient) -> None:
     body = {"name": "paises", "entries": {"chile": 6}}
     refused = client.post("/datasets", json=body)
@@ -523,6 +530,16 @@ def test_rows_above_the_limit_are_refused(make: Make) -> None:
     assert client.get("/datasets").get_json() == {"datasets": []}
 
 
+def test_a_load_takes_no_longer_key_than_a_request_does(make: Make) -> None:
+    """It could be neither read nor deleted by its address."""
+    client = make(max_key=5)
+    post = {"query_string": {"name": "p", "on_error": "skip"}, "content_type": "text/csv"}
+    report = client.post("/datasets", data=b"key,v\nabcde,1\nabcdef,2\n", **post).get_json()
+
+    assert (report["loaded"], report["bad_row_count"]) == (1, 1)
+    assert set(values(client, "p")) == {"abcde"}
+
+
 def test_the_list_is_in_order_of_creation_and_names_columns(client: CheckedClient) -> None:
     found = client.get("/datasets").get_json()["datasets"]
 
@@ -703,8 +720,16 @@ def test_what_is_gzipped_twice_is_refused_and_not_unpacked_beyond_the_limit(make
     assert reply.get_json()["detail"] == "it is gzipped twice; send it gzipped once"
 
 
-def test_a_damaged_gzipped_file_is_unreadable(make: Make) -> None:
-    reply = make().post("/datasets", **form(gzip.compress(CSV)[:-9], "p.csv.gz", name="p"))
+PACKED = gzip.compress(CSV)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [PACKED[:-9], PACKED[:10] + b"\xff" + PACKED[11:], PACKED[:-8] + bytes(4) + PACKED[-4:]],
+    ids=["cut short", "no deflated data", "another checksum"],
+)
+def test_a_damaged_gzipped_file_is_unreadable(make: Make, damaged: bytes) -> None:
+    reply = make().post("/datasets", **form(damaged, "p.csv.gz", name="p"))
 
     assert (reply.status_code, reply.get_json()["type"]) == (422, "/problems/unreadable-source")
 
