@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import hashlib
 import json
 import os
 import shutil
@@ -493,12 +494,29 @@ def test_a_damaged_index_is_never_served_and_is_made_anew(home, name, fault):
 
 @pytest.mark.parametrize(
     "change",
-    [{"version": 10**6}, {"encoder": "other"}, {"format": 0}, {"dataset": 9}, {"files": {}}],
+    [
+        *({"version": 10**6}, {"encoder": "other"}, {"format": 0}, {"dataset": 9}, {"files": {}}),
+        *({"version": "1"}, {"files": 5}),  # of other types
+    ],
 )
 def test_an_index_of_something_else_is_never_served(home, change):
     (folder,) = (home / "generations").iterdir()
     note = json.loads((folder / generation.NOTE).read_text())
     (folder / generation.NOTE).write_text(json.dumps({**note, **change}))
+
+    with SoftDict.open(home) as d:
+        assert snapshot_of(d).blocks[0].sketch is None
+        agrees(d, SEEDS)
+
+
+def test_codes_that_faiss_does_not_read_are_made_anew(home):
+    """As those that another release of it wrote may be: they are what their checksum says."""
+    (folder,) = (home / "generations").iterdir()
+    np.save(folder / generation.CODES, np.zeros(64, np.uint8))
+    note = json.loads((folder / generation.NOTE).read_text())
+    content = (folder / generation.CODES).read_bytes()
+    note["files"][generation.CODES] = hashlib.sha256(content).hexdigest()
+    (folder / generation.NOTE).write_text(json.dumps(note))
 
     with SoftDict.open(home) as d:
         assert snapshot_of(d).blocks[0].sketch is None
