@@ -1031,6 +1031,7 @@ def test_deletions_are_forgotten_up_to_a_version_and_of_one_dataset_alone() -> N
 
         assert store.deletions(one, since=0) == ids[one][1:2]
         assert store.deletions(other, since=0) == ids[other][:2]
+        assert store.deletions(other, since=1) == ids[other][1:2]
         assert (store.record(one).forgotten, store.record(other).forgotten) == (1, 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import math
 import re
@@ -351,6 +352,7 @@ def test_a_fault_of_the_json_is_named_by_its_path(document, where):
         ('{"price": 1, "price": 2}', "'price' stands twice in an object"),
         ('{"price": NaN}', "write a finite number"),
         (f'{{"price": {"9" * 5_000}}}', "write a finite number"),
+        ('{"price": 9007199254740993}', "is not exact"),
         ('{"\\ud800": 1}', "half a character"),
         ('{"not":' * 1_200 + "1" + "}" * 1_200, "deep"),
         ('{"not":' * 100 + "1" + "}" * 100, "deep"),
@@ -505,6 +507,17 @@ def test_an_integer_that_a_number_holds_can_be_asked_for_however_large():
         for where in (f"value {sign} {value}", {"value": {"eq" if sign == "=" else "gt": value}}):
             answer = asked.search("a", where=where)
             assert sorted(match.key for match in answer.matches) == list(keys)
+
+
+class Kind(str, enum.Enum):  # noqa: UP042 (of a StrEnum, str() is the text; of this, its name)
+    RED = "red"
+
+
+def test_a_label_may_be_a_member_of_an_enum():
+    d = SoftDict({"a": "red", "b": "blue"}, encoder=ENCODER)
+
+    for where in ({"value": Kind.RED}, {"value": {"in": [Kind.RED, "green"]}}):
+        assert [match.key for match in d.search("x", k=2, where=where).matches] == ["a"]
 
 
 def test_zeros_before_a_number_change_nothing_however_many_there_are():
