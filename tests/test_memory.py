@@ -17,6 +17,7 @@ from index.answers import LabelBlend
 from index.errors import NotEnoughMemory
 from index.loading import read_table
 from index.memory import available_memory, check_fits, load_memory
+from index.values import LabelTable
 
 GIB, GB = 2**30, 10**9
 NUMBER = (Column("value", "number"),)
@@ -227,6 +228,14 @@ def test_texts_that_no_entry_has_any_more_are_let_go(work: str) -> None:
     assert after - before < 6e6  # a fourth of what was written
     assert held < 4e6
     assert dict(d) == model | ({"key 7": f"119 {MANY}"} if work == "put" else {})
+
+
+def test_a_row_without_a_label_lets_go_of_none() -> None:
+    """Else a column of gaps would be looked through at every deletion."""
+    table = LabelTable(["a", "bcd"])
+    table.let_go([-1, 0, -1])
+
+    assert table.used == len("bcd")
 
 
 def test_labels_numbered_anew_answer_as_before() -> None:

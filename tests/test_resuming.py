@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -185,6 +186,19 @@ def test_a_text_that_some_dataset_holds_is_not_encoded_again(
     assert encoded == Counter({**dict.fromkeys("ab", 2), **dict.fromkeys("cdef", 1)})
     assert vectors(tmp_path, "one")["b"].tolist() == vectors(tmp_path, "other")["b"].tolist()
     for key, vector in vectors(tmp_path, "one").items():
+        assert vector.tolist() == RandomEncoder(11).encode([key])[0].tolist()
+
+
+def test_a_spoilt_vector_is_not_used_again(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        catalog.load("one", table("abc"), CSV, encoder="random:11")
+    with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection, connection:
+        connection.execute("UPDATE entries SET vector = substr(vector, 1, 8) WHERE key = 'b'")
+    with Catalog.open(tmp_path) as catalog:
+        other = catalog.load("other", table("abc"), CSV, encoder="random:11")
+
+    assert (other.embedded, other.reused) == (1, 2)
+    for key, vector in vectors(tmp_path, "other").items():
         assert vector.tolist() == RandomEncoder(11).encode([key])[0].tolist()
 
 
