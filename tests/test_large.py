@@ -952,8 +952,10 @@ TestSketchedMachine.settings = settings(
 
 
 def test_a_start_removes_no_folder_that_is_not_its_own(tmp_path):
-    SoftDict.open(tmp_path, encoder="random").close()
-    for name in ("7", "7.part", "8.old", "photos", "7.bak", "x.old"):
+    """And all that is: of no dataset, or left by a process that was killed."""
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        own = f"{d.id}.part", f"{d.id}.old"
+    for name in (*own, "7", "7.part", "8.old", "photos", "7.bak", "x.old"):
         (tmp_path / "generations" / name).mkdir(parents=True)
 
     Catalog.open(tmp_path).close()
