@@ -90,11 +90,12 @@ def same_answer(masked, alone) -> None:
     assert masked.effective_keys == pytest.approx(alone.effective_keys, rel=1e-5)
 
 
-def test_a_mask_changes_weights_as_if_the_masked_keys_had_never_been_there():
+@pytest.mark.parametrize("temperature", [0.05, "effective_keys:4"])
+def test_a_mask_changes_weights_as_if_the_masked_keys_had_never_been_there(temperature):
     everything = {f"key {i}": i for i in range(20)}
     first = dict(list(everything.items())[:7])
-    d = SoftDict(everything, encoder="random", temperature=0.05)
-    alone = SoftDict(first, encoder="random", temperature=0.05)
+    d = SoftDict(everything, encoder="random", temperature=temperature)
+    alone = SoftDict(first, encoder="random", temperature=temperature)
 
     same_answer(d.search("question", as_of=7), alone.search("question"))
 
