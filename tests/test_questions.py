@@ -29,6 +29,10 @@ def test_the_numbers_of_numpy_are_numbers(d: SoftDict) -> None:
     ]  # fmt: skip
 
 
+def test_more_matches_than_there_are_entries_are_all_of_them(d: SoftDict) -> None:
+    assert {match.key for match in d.search("a", k=10**15).matches} == {"a", "b", "c"}
+
+
 @pytest.mark.parametrize("kind", [list, tuple, np.array, iter])
 def test_questions_of_any_iterable_are_all_answered(d: SoftDict, kind: type) -> None:
     answers = d.search_many(kind(["a", "c"]))

@@ -180,6 +180,25 @@ def test_fit_of_labels_prefers_the_temperature_that_predicts_them():
     assert likelihood(tau) > likelihood(tau / 2)
 
 
+def test_the_likelihood_of_labels_is_that_of_plain_loops():
+    codes = [0, 1, -1, 0, 1, 0, 2]  # one has no label, and one a label that no other has
+    weights = np.random.default_rng(4).random((7, 7), np.float32) + 0.5
+    np.fill_diagonal(weights, 0)
+
+    likelihood = label_likelihood(np.array(codes, np.int32), np.arange(7))
+    found = likelihood.of_some(slice(0, 7))(weights)
+
+    expected = []
+    for wanted, row in zip(codes, weights.tolist(), strict=True):
+        if wanted >= 0:
+            mass = sum(w for w, code in zip(row, codes, strict=True) if code >= 0)
+            agreed = sum(w for w, code in zip(row, codes, strict=True) if code == wanted)
+            base = codes.count(wanted) / 6  # of those that have a label
+            expected.append(math.log(0.99 * agreed / mass + 0.01 * base))
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert likelihood.of_all(found) == pytest.approx(sum(expected), rel=1e-5)
+
+
 def test_labels_that_the_nearest_key_always_knows_want_the_sharpest_temperature():
     scores, values = kernel_data(bandwidth=1.0, noise=0.0)
     codes = (values[:, 0] > 0).astype(np.int32)
