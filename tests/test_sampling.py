@@ -106,6 +106,14 @@ def test_the_order_is_a_permutation_and_cells_are_runs_of_rows_near_their_mean(s
     np.testing.assert_allclose(sketch.strays[picked], np.array(spreads) / pooled, rtol=1e-3)
 
 
+def test_rows_stand_at_random_inside_their_cells():
+    """Else even steps might meet one kind alone of keys that came in turns."""
+    order, sketch = build_sketch(gathered_rows(N, 0))
+
+    rising = [np.diff(order[first:end]) > 0 for first, end in pairwise(sketch.starts.tolist())]
+    assert np.concatenate(rising).mean() == pytest.approx(0.5, abs=0.02)
+
+
 def test_a_tally_says_how_many_of_some_rows_are_of_each_cell(sketched):
     _, sketch = sketched
     rows = np.random.default_rng(5).permutation(N)[: N // 3]

@@ -674,6 +674,36 @@ def test_damaged_entries_are_said_to_be_so_to_who_reads_and_to_who_writes(tmp_pa
                 catalog["dictionary"]["new"] = 1
 
 
+def test_an_index_of_the_database_that_is_damaged_is_said_to_be_so(tmp_path):
+    """SQLite tells it by an extended code: the rows are there, and what finds them is not."""
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d.update({"a": 1, "b": 2})
+    with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection, connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "UPDATE sqlite_schema SET sql = replace(sql, 'changed)', 'arrived)')"
+            " WHERE name = 'entries_changed'"
+        )
+
+    with SoftDict.open(tmp_path) as d, pytest.raises(StoreCorrupt, match="is damaged"):
+        del d["a"]
+
+
+def test_a_write_waits_for_another_program_that_has_the_database(tmp_path):
+    """As a backup, or the shell of SQLite."""
+    with (
+        SoftDict.open(tmp_path, encoder="random") as d,
+        closing(sqlite3.connect(tmp_path / "softdict.db", check_same_thread=False)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        let_go = threading.Timer(0.2, other.rollback)
+        let_go.start()
+        d["a"] = 1
+        let_go.join()
+
+        assert dict(d) == {"a": 1}
+
+
 VALUES = ("'[1'", "'5'", "'[]'", "'[\"x\"]'", "'[{}]'")
 
 
