@@ -227,6 +227,28 @@ def test_explain_shows_the_steps_and_they_lead_to_the_weights(client: CheckedCli
     assert top["exp"] / steps["normaliser"] == pytest.approx(top["weight"], abs=1e-5)
 
 
+def test_the_steps_tell_what_is_not_listed_from_what_is_masked(client: CheckedClient) -> None:
+    asked = "/search?q=país&explain=1&temperature=0.1&as_of=3"
+    steps, whole = (client.get(f"{asked}&k={k}").get_json()["explanation"] for k in (1, 4))
+
+    exps = [math.exp(row["logit"] - whole["max_logit"]) for row in whole["rows"]]
+    assert len(exps) == 3 and max(exps) == 1
+    assert (steps["keys"], steps["masked"], len(steps["rows"])) == (3, 1, 1)
+    assert steps["normaliser"] == pytest.approx(sum(exps), rel=1e-5)
+    others = {"keys": 2, "exp": sum(exps[1:]), "weight": sum(exps[1:]) / sum(exps)}
+    assert steps["others"] == pytest.approx(others, rel=1e-4)
+    assert whole["others"] == pytest.approx({"keys": 0, "exp": 0, "weight": 0}, abs=1e-6)
+
+
+def test_the_steps_of_a_question_that_nothing_may_answer_are_none(client: CheckedClient) -> None:
+    answer = client.get("/search?q=país&explain=1&as_of=1999-12-31").get_json()
+
+    steps = answer["explanation"]
+    assert (steps["max_logit"], steps["normaliser"], steps["rows"]) == (None, 0, [])
+    assert (steps["keys"], steps["masked"]) == (0, 4)
+    assert steps["others"] == {"keys": 0, "exp": 0, "weight": 0}
+
+
 def test_compare_sets_exact_beside_soft(client: CheckedClient) -> None:
     absent = client.get("/compare?q=país").get_json()
     found = client.get("/compare?q=méxico").get_json()
