@@ -193,11 +193,13 @@ def test_a_spoilt_vector_is_not_used_again(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
         catalog.load("one", table("abc"), CSV, encoder="random:11")
     with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection, connection:
-        connection.execute("UPDATE entries SET vector = substr(vector, 1, 8) WHERE key = 'b'")
+        for key, left in (("b", 8), ("c", 5)):  # bytes: two components, and a part of one
+            change = "UPDATE entries SET vector = substr(vector, 1, ?) WHERE key = ?"
+            connection.execute(change, (left, key))
     with Catalog.open(tmp_path) as catalog:
         other = catalog.load("other", table("abc"), CSV, encoder="random:11")
 
-    assert (other.embedded, other.reused) == (1, 2)
+    assert (other.embedded, other.reused) == (2, 1)
     for key, vector in vectors(tmp_path, "other").items():
         assert vector.tolist() == RandomEncoder(11).encode([key])[0].tolist()
 
