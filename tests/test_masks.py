@@ -141,6 +141,7 @@ def test_a_moment_hides_what_arrived_later_and_an_update_keeps_its_arrival():
     assert d.search("new", as_of=between, mode="exact").matches == ()
     assert d.search("question", as_of=0).matches == ()
     assert d.search("question", as_of=0).blend == {"value": None}
+    assert d.search("question", as_of=0, explain=True).explanation["max_logit"] is None
 
 
 def test_an_entry_is_there_by_its_own_time_of_arrival():
