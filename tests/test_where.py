@@ -245,6 +245,8 @@ def faults(given, columns=COLUMNS):
         ("price > 5 tag = a", 11, '\'tag\' is not expected here; write "and" or "or"'),
         ("price between 1 and 5", 7, "'between' is not expected here; write =, !=, <"),
         ("price > 8,5", 10, "',' is not expected here; write 8.5, with a point"),
+        ("price >   ", 8, "ends too early; write a value"),
+        ("price = 5‰", 10, "'‰' is not expected here; write the number without its unit"),
         ("price = 10%", 11, "'%' is not expected here; write the number without its unit"),
         ("price < 1.30 €", 14, "'€' is not expected here; write the number without its unit"),
         ("price < 5 and %", 15, "'%' is not expected here; write a condition"),
@@ -586,6 +588,7 @@ def test_a_number_in_quotes_is_refused_with_how_to_write_it(given: object) -> No
 @pytest.mark.parametrize("given", ["tag = “so it’s”", "tag = «so it’s»", 'tag = "so it’s"'])
 def test_quotes_as_phones_and_books_write_them(given: str) -> None:
     assert parse_where(given) == Compare("tag", "=", "so it’s")
+    assert parse_where("tag = “a““b”") == Compare("tag", "=", "a““b")
     assert parse_where("tag in (‘a\"b’, “c''d”)") == Among("tag", ('a"b', "c''d"))
     with pytest.raises(InvalidRequest, match="the quote that opens here is never closed"):
         parse_where("tag = «a")
@@ -599,6 +602,8 @@ def test_a_column_at_the_fault_that_wants_brackets_is_shown_in_them(given: str) 
     with pytest.raises(InvalidRequest) as refused:
         parse_where(given, columns)
     assert refused.value.faults[0].message.endswith(f"; the column is written {wanted}")
+    with pytest.raises(InvalidRequest, match=re.escape("; the column is written [a]]b]")):
+        parse_where("[a]b] = 1", [Column("a]b", "number")])
     for other in (
         "[sale price] < and",
         'price = 5 or "sale price',
