@@ -18,6 +18,8 @@ import pytest
 
 from index import Catalog, LoadOptions, Progress, SoftDict, softdict
 from index import catalog as catalog_module
+from index.encoders import EncoderWorker
+from index.encoders.teaching import RandomEncoder
 from index.errors import Busy, StoreCorrupt, UnknownDataset, UnknownEntry
 from index.moments import Moments
 from index.snapshot import Snapshot
@@ -27,6 +29,7 @@ from index.values import LabelTable
 from tests.service.running import PATIENCE
 
 CSV = LoadOptions(format="csv")
+MODULES = ("index.", "contextlib")
 
 
 def begun(work: Callable[[], object]) -> threading.Thread:
@@ -440,8 +443,12 @@ def stop() -> None:
 
 
 @contextmanager
-def interrupted(step: int, handle: Callable[[], object] = stop) -> Iterator[list[str]]:
-    """Handle a signal at a step of this thread, and say where, if it gets so far.
+def interrupted(
+    step: int,
+    handle: Callable[[], object] = stop,
+    modules: tuple[str, ...] = MODULES,
+) -> Iterator[list[str]]:
+    """Handle a signal at a step of this thread in modules, and say where, if it gets so far.
 
     Python handles them where a function begins and where one of C has returned.
     """
@@ -449,11 +456,7 @@ def interrupted(step: int, handle: Callable[[], object] = stop) -> Iterator[list
 
     def at(frame: FrameType, event: str, _: object) -> None:
         name = frame.f_globals.get("__name__", "")
-        if (
-            event in ("call", "c_return")
-            and name.startswith(("index.", "contextlib"))
-            and next(steps) == step
-        ):
+        if event in ("call", "c_return") and name.startswith(modules) and next(steps) == step:
             sys.setprofile(None)
             where.append(f"{name}:{frame.f_lineno}")
             handle()
@@ -524,6 +527,37 @@ def test_a_signal_s_handler_may_read_wherever_it_comes_into_the_first_read(
             break
         assert handled == [{"x": 1, "y": 2}]
     assert n > 50  # or nothing was read
+
+
+ASKED: list[Callable[[EncoderWorker], object]] = [
+    lambda worker: worker.encode_query("a"),
+    lambda worker: worker.encode(["a", "b"]),
+    lambda worker: worker.tokens("a b"),
+]
+
+
+@pytest.mark.parametrize("ask", ASKED)
+@pytest.mark.parametrize("handle", [*ASKED, lambda _: stop()])
+def test_wherever_a_signal_s_handler_asks_an_encoder_or_ctrl_c_comes_nobody_waits_for_ever(
+    ask: Callable[[EncoderWorker], object], handle: Callable[[EncoderWorker], object]
+) -> None:
+    def asked(n: int) -> None:
+        # Python's own start of a thread may turn Ctrl-C into "release unlocked lock".
+        with (
+            suppress(KeyboardInterrupt, RuntimeError),
+            interrupted(n, partial(handle, worker), (*MODULES, "queue", "threading")) as where,
+        ):
+            places.append(where)
+            ask(worker)
+
+    for n in count(1):
+        worker, places = EncoderWorker(RandomEncoder()), list[list[str]]()
+        assert ended(begun(partial(asked, n))), places
+        assert ended(begun(partial(ask, worker))), places
+        worker.close()
+        if not places[0]:
+            break
+    assert n > 20  # or nothing was asked
 
 
 @pytest.mark.parametrize("write", [lambda d: d.put("z", 3), lambda d: d.pop("x")])

@@ -363,6 +363,19 @@ def test_an_encoder_that_is_open_is_given_while_another_is_being_opened():
         assert pool.submit(open_encoder, "random:9").result(10) is worker
 
 
+def test_a_signal_s_handler_may_open_an_encoder_while_that_is_being_opened(monkeypatch):
+    handled, load = [], encoders._load
+
+    def interrupted(spec):
+        monkeypatch.setattr(encoders, "_load", load)
+        handled.append(open_encoder(spec))
+        return load(spec)
+
+    monkeypatch.setattr(encoders, "_load", interrupted)
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(open_encoder, "random:11").result(10) is handled[0]
+
+
 def test_encoders_of_many_seeds_leave_neither_threads_nor_memory_behind(monkeypatch):
     monkeypatch.setattr("index.encoders.worker.IDLE", 0.01)
     before, workers = threading.active_count(), []

@@ -47,7 +47,7 @@ _open: dict[str, EncoderWorker] = {}  # models, which take seconds to open, stay
 # One for each seed or circle that somebody names, so none stays: it is held by who uses it, and by
 # its thread until that has had nothing to do for a while. Another is made in no time.
 _teaching: WeakValueDictionary[str, EncoderWorker] = WeakValueDictionary()
-_opening = threading.Lock()
+_opening = threading.RLock()  # a signal's handler may open one, too
 
 
 def open_encoder(spec: str | Encoder = "builtin") -> EncoderWorker:
@@ -74,7 +74,7 @@ def open_encoder(spec: str | Encoder = "builtin") -> EncoderWorker:
     with _opening:
         worker = known.get(spec)
         if worker is None:
-            worker = known[spec] = EncoderWorker(_load(spec))
+            worker = known.setdefault(spec, EncoderWorker(_load(spec)))
         return worker
 
 
@@ -84,7 +84,7 @@ def _begin_anew() -> None:
     Not those of torch, which waits there for threads of its own, without end.
     """
     global _opening
-    _opening = threading.Lock()
+    _opening = threading.RLock()
     _teaching.clear()
     _open.pop("builtin", None)
 

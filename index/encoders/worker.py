@@ -5,23 +5,24 @@ waits for one batch of a running load at most. An encoder that works in steps ma
 threads: bulk work takes its steps on the thread that asks for it, and no search waits for them. A
 small cache remembers recent queries. The thread ends when there is nothing to do for a while, and
 begins again when there is: a process may have many encoders.
+
+A signal's handler may ask in the middle of a question of the thread that it came into, or end it.
+So who asks holds no lock that the worker's thread waits for: one step of C hands over a job, and
+another one the answer.
 """
 
 from __future__ import annotations
 
 import atexit
-import itertools
 import os
-import queue
 import random
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -38,13 +39,11 @@ UNEVEN = 0.01  # what the length of a row may be off by; 0 is that of a text wit
 IDLE = 10.0  # seconds without work after which the thread ends
 
 
-@dataclass(order=True)
+@dataclass
 class _Job:
-    priority: int  # 0 a query or a few texts, 1 bulk
-    number: int
-    texts: Sequence[str] = field(compare=False)
-    kind: Kind = field(compare=False)
-    rows: Future[Rows] = field(compare=False, default_factory=Future)
+    texts: Sequence[str]
+    kind: Kind | None  # None asks for the pieces of the texts
+    answer: SimpleQueue[Any] = field(default_factory=SimpleQueue)  # or the fault
 
 
 class EncoderWorker:
@@ -52,16 +51,15 @@ class EncoderWorker:
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        self._jobs: queue.PriorityQueue[_Job] = queue.PriorityQueue()
-        self._numbers = itertools.count()
+        self._urgent: deque[_Job] = deque()  # queries, and a few texts
+        self._bulk: deque[_Job] = deque()
+        self._wake: SimpleQueue[None] = SimpleQueue()
         self._recent: OrderedDict[str, Rows] = OrderedDict()
-        self._recent_lock = threading.Lock()
-        self._model_lock = threading.Lock()  # of an encoder that only one thread may use
         # One step at a time, however many load, and were it from a signal's handler.
         self._step = threading.RLock()
         self._closed = False
-        self._closing = threading.Lock()  # what is submitted is answered, or refused at once
-        self._thread: threading.Thread | None = None  # while there is work
+        self._serving = threading.Lock()  # of the one thread that runs the model
+        self._thread: threading.Thread | None = None  # the last one that did
         self._process = os.getpid()
 
     def close(self, timeout: float = 30.0) -> None:
@@ -69,12 +67,10 @@ class EncoderWorker:
 
         Who waits for rows, or asks for some later, gets EncoderUnavailable.
         """
-        with self._closing:
-            self._closed = True
-            thread = self._thread
-            self._jobs.put(_Job(0, next(self._numbers), (), "query"))  # wakes the thread
-        if thread is not None:
-            thread.join(timeout)
+        self._closed = True
+        self._wake.put(None)
+        if self._thread is not None:
+            self._thread.join(timeout)
         if self._step.acquire(timeout=timeout):
             self._step.release()
         atexit.unregister(self.close)
@@ -97,8 +93,8 @@ class EncoderWorker:
 
     def tokens(self, text: str) -> list[str]:
         """Give the pieces the text is read in."""
-        with self._model_lock:
-            return self._encoder.tokens(_readable(text))
+        pieces: list[str] = self._ask(self._urgent, [text], None)[0]
+        return pieces
 
     def encode(self, texts: Sequence[str], *, kind: Kind = "passage") -> Rows:
         """Give the (n, d) unit rows of n texts, in their order."""
@@ -120,8 +116,8 @@ class EncoderWorker:
         encoder = self._encoder
         if few or not isinstance(encoder, Stepwise):
             for batch in _mixed(_alike(texts, BATCH, BATCH_CHARACTERS)):
-                job = self._submit(0 if few else 1, [texts[place] for place in batch], kind)
-                yield batch, job.rows.result()
+                jobs = self._urgent if few else self._bulk
+                yield batch, self._ask(jobs, [texts[place] for place in batch], kind)
             return
         for batch in _mixed(_alike(texts, STEPPED, STEPPED_CHARACTERS)):
             for places, rows in self._steps(encoder, [texts[place] for place in batch], kind):
@@ -134,18 +130,15 @@ class EncoderWorker:
 
     def encode_queries(self, texts: Sequence[str]) -> Rows:
         """Give the (q, d) rows of queries, ahead of bulk work, from memory where recent."""
-        with self._recent_lock:
-            known = {text: self._recent[text] for text in texts if text in self._recent}
+        known = {text: row for text in texts if (row := self._recent.get(text)) is not None}
         unknown = list(dict.fromkeys(text for text in texts if text not in known))
         for batch in _batched(unknown, BATCH):
-            rows = self._submit(0, batch, "query").rows.result()
-            known.update(zip(batch, rows, strict=True))
-        with self._recent_lock:
-            for text in texts:
-                self._recent[text] = known[text]
-                self._recent.move_to_end(text)
-            while len(self._recent) > REMEMBERED:
-                self._recent.popitem(last=False)
+            known.update(zip(batch, self._ask(self._urgent, batch, "query"), strict=True))
+        for text in texts:
+            self._recent.pop(text, None)  # so that it is the last one
+            self._recent[text] = known[text]
+        while len(self._recent) > REMEMBERED:
+            self._recent.popitem(last=False)
         return np.array([known[text] for text in texts]).reshape(-1, self.dimension)
 
     def _steps(
@@ -169,19 +162,20 @@ class EncoderWorker:
         finally:
             atexit.unregister(ending)
 
-    def _submit(self, priority: int, texts: Sequence[str], kind: Kind) -> _Job:
+    def _ask(self, jobs: deque[_Job], texts: Sequence[str], kind: Kind | None) -> Any:
+        """Give what the thread makes of texts, or raise its fault."""
         self._check_process()
-        job = _Job(priority, next(self._numbers), [_readable(text) for text in texts], kind)
-        with self._closing:
-            self._check_open()
-            self._jobs.put(job)
-            if self._thread is None:
-                thread = threading.Thread(target=self._run, name="encoder", daemon=True)
-                thread.start()
-                self._thread = thread
-                # A process that ends while a daemon thread is in native code is aborted.
-                atexit.register(self.close)
-        return job
+        self._check_open()
+        job = _Job([_readable(text) for text in texts], kind)
+        jobs.append(job)
+        self._wake.put(None)
+        # Two may begin one here: the second thread ends at once.
+        if not self._serving.locked():
+            threading.Thread(target=self._run, name="encoder", daemon=True).start()
+        answer = job.answer.get()
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
     def _check_process(self) -> None:
         if self._process != os.getpid():
@@ -195,35 +189,45 @@ class EncoderWorker:
             raise EncoderUnavailable("the encoder was closed")
 
     def _run(self) -> None:
-        while (first := self._next()) is not None:
-            self._serve(self._gather(first))
+        """Serve until nothing comes for a while; who asks once that is over begins a thread."""
+        while (self._urgent or self._bulk) and self._serving.acquire(blocking=False):
+            self._thread = threading.current_thread()
+            # A process that ends while a daemon thread is in native code is aborted.
+            atexit.register(self.close)
+            try:
+                while (first := self._next()) is not None:
+                    self._serve(self._gather(first))
+            finally:
+                atexit.unregister(self.close)  # which holds on to this encoder
+                self._serving.release()
 
     def _next(self) -> _Job | None:
-        """Give the next job; or None, which ends the thread, where none comes for a while."""
-        with suppress(queue.Empty):
-            return self._jobs.get(timeout=0 if self._closed else IDLE)
-        with self._closing:
-            if self._jobs.empty():
-                self._thread = None
-                atexit.unregister(self.close)  # which holds on to this encoder
+        """Give the next job; or None where none comes for a while."""
+        while not (jobs := self._urgent or self._bulk):
+            try:
+                self._wake.get(timeout=0 if self._closed else IDLE)
+            except Empty:
                 return None
-        return self._next()
+        return jobs.popleft()
 
     def _serve(self, jobs: list[_Job]) -> None:
         try:
             self._check_open()
             texts = [text for job in jobs for text in job.texts]
-            with self._model_lock:
-                made = self._encoder.encode(texts, kind=jobs[0].kind)
-            rows = self._checked(made, len(texts))
-            start = 0
-            for job in jobs:
-                job.rows.set_result(rows[start : start + len(job.texts)].copy())
-                start += len(job.texts)
+            made = self._made(texts, jobs[0].kind)
         except BaseException as fault:  # whatever it is belongs to those who wait
             for job in jobs:
-                if not job.rows.done():
-                    job.rows.set_exception(fault)
+                job.answer.put(fault)
+            return
+        start = 0
+        for job in jobs:
+            job.answer.put(made[start : start + len(job.texts)].copy())
+            start += len(job.texts)
+
+    def _made(self, texts: list[str], kind: Kind | None) -> Rows | list[list[str]]:
+        if kind is None:
+            return [self._encoder.tokens(text) for text in texts]
+        return self._checked(self._encoder.encode(texts, kind=kind), len(texts))
 
     def _checked(self, made: object, texts: int) -> Rows:
         """Give the (n, d) rows of n texts; refuse others, for products of them are no cosines."""
@@ -246,19 +250,11 @@ class EncoderWorker:
         return InvalidRequest(Fault("encoder", message))
 
     def _gather(self, first: _Job) -> list[_Job]:
-        """Take with a job, if it is a query, those that are waiting already."""
-        jobs = [first]
-        count = len(jobs[0].texts)
-        while jobs[0].priority == 0 and count < BATCH:
-            try:
-                job = self._jobs.get_nowait()
-            except queue.Empty:
-                break
-            if job.priority > 0 or job.kind != jobs[0].kind:
-                self._jobs.put(job)
-                break
-            jobs.append(job)
-            count += len(job.texts)
+        """Take with a job the urgent ones of its kind that are waiting already."""
+        jobs, count = [first], len(first.texts)
+        while self._urgent and self._urgent[0].kind == first.kind and count < BATCH:
+            jobs.append(self._urgent.popleft())
+            count += len(jobs[-1].texts)
         return jobs
 
 
