@@ -135,6 +135,39 @@ def test_a_fault_reaches_the_one_who_asked_and_the_worker_goes_on():
     assert np.allclose(worker.encode_query("fine"), expected("fine"), atol=1e-6)
 
 
+def poisoned(texts: Sequence[str]) -> None:
+    raise RuntimeError("poison")
+
+
+@pytest.mark.parametrize("spoil", [poisoned, lambda texts: np.zeros((len(texts), 5))])
+def test_a_fault_of_one_text_reaches_none_of_those_whose_texts_came_with_it(spoil):
+    class Spoiled(Recorder):
+        def encode(self, texts: Sequence[str], *, kind: str = "passage") -> np.ndarray:
+            if texts == ["first"]:
+                begun.set()
+                assert go_on.wait(PATIENCE)
+            rows = super().encode([text.strip("!") for text in texts], kind=kind)
+            return spoil(texts) if "bad!" in texts else rows
+
+    recorder, begun, go_on = Spoiled(), threading.Event(), threading.Event()
+    worker = EncoderWorker(recorder)
+    texts = [*map(str, range(6)), "bad!", *map(str, range(6, 12))]
+    with ThreadPoolExecutor(14) as pool:
+        first = pool.submit(worker.encode_query, "first")
+        assert begun.wait(PATIENCE)
+        asked = [pool.submit(worker.encode_query, text) for text in texts]
+        while len(worker._urgent) < len(texts):
+            time.sleep(0.001)
+        go_on.set()
+
+    assert len(recorder.batches[1]) == len(texts)  # they came together
+    faults = [text for text, row in zip(texts, asked, strict=True) if row.exception()]
+    assert faults == ["bad!"] and first.exception() is None
+    for text, row in zip(texts, asked, strict=True):
+        if text != "bad!":
+            assert np.allclose(row.result(), expected(text), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [

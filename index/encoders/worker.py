@@ -216,6 +216,10 @@ class EncoderWorker:
             texts = [text for job in jobs for text in job.texts]
             made = self._made(texts, jobs[0].kind)
         except BaseException as fault:  # whatever it is belongs to those who wait
+            if len(jobs) > 1 and isinstance(fault, Exception):  # or to one of them alone
+                for job in jobs:
+                    self._serve([job])
+                return
             for job in jobs:
                 job.answer.put(fault)
             return
