@@ -441,6 +441,15 @@ def test_a_dictionary_may_bring_its_own_encoder():
     assert d.search("zzz").matches[0].key == "bbb"
 
 
+def test_a_dimension_of_numpy_is_taken_as_one_of_python():
+    class Wide(Recorder):
+        dimension = np.int64(2)
+
+    d = SoftDict({"aa": 1, "bbb": 2}, encoder=Wide(), temperature=0.01)
+
+    assert d.search("zzz").matches[0].key == "bbb"
+
+
 def test_vectors_of_another_encoder_are_refused_with_the_command_that_helps(tmp_path):
     with SoftDict.open(tmp_path, encoder="random:1") as d:
         d["a"] = 1

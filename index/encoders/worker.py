@@ -81,7 +81,7 @@ class EncoderWorker:
 
     @property
     def dimension(self) -> int:
-        return self._encoder.dimension
+        return int(self._encoder.dimension)  # of NumPy, perhaps, which SQLite takes for bytes
 
     @property
     def default_temperature(self) -> float:
