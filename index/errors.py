@@ -3,7 +3,7 @@
 SoftDictError
 ├── InvalidRequest            an argument is wrong; ``faults`` names each one, or the first of many
 │   └── InvalidKey            a key no dictionary can hold
-├── UnknownDataset            no dataset of that name (also a KeyError, as mappings promise)
+├── UnknownDataset            no dataset of that name, or no more (also a KeyError)
 ├── DatasetExists             the name is taken
 ├── UnknownEntry              no such key (also a KeyError)
 ├── WrongValue                a value that its column's type cannot hold
@@ -105,12 +105,15 @@ class InvalidKey(InvalidRequest):
 
 
 class UnknownDataset(SoftDictError, KeyError):
-    """No dataset has that name."""
+    """No dataset has that name, or another one took it."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         self.name, self.known = name, tuple(known)
         have = ", ".join(self.known[:20]) or "none"
-        super().__init__(f"there is no dataset {name!r}; there are: {have}")
+        message = f"there is no dataset {name!r}; there are: {have}"
+        if name in self.known:
+            message = f"dataset {name!r} was replaced by another: take it from the catalog again"
+        super().__init__(message)
 
 
 class DatasetExists(SoftDictError):

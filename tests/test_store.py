@@ -838,8 +838,9 @@ def test_datasets_of_one_folder(tmp_path):
             encoder="random",
         )  # fmt: skip
         assert dict(catalog["uno"]) == {"z": 9}
-        with pytest.raises(UnknownDataset):
-            old["w"] = 1
+        for change in (lambda: old.put("w", 1), lambda: catalog.drop(old)):
+            with pytest.raises(UnknownDataset, match="'uno' was replaced by another: take it from"):
+                change()
         catalog.delete("dos")
         with pytest.raises(UnknownDataset, match="there are: uno"):
             catalog["dos"]
