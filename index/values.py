@@ -160,6 +160,11 @@ def _plain(number: float) -> float | int | None:
     return int(number) if number.is_integer() and abs(number) <= EXACT else number
 
 
+def is_boolean(value: object) -> bool:
+    """Say whether this is True or False, NumPy's own too."""
+    return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
+
+
 def is_inexact(value: object) -> bool:
     """Tell an integer, of a decimal too, beyond those that are exact."""
     if isinstance(value, Decimal):  # int() would write out all its zeros

@@ -998,6 +998,27 @@ def test_a_column_of_text_cells_has_its_type(cells: list[str], kind: str) -> Non
     assert columns(written.getvalue(), on_error="skip") == {"v": kind}
 
 
+class NaTType(datetime.datetime):
+    """Is a point in time to Python, and none, as the NaT of pandas."""
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    __hash__ = datetime.datetime.__hash__
+
+
+class NAType:
+    """Is equal to nothing, not even unequal to anything, as the NA of pandas."""
+
+    def __eq__(self, other: object) -> object:  # type: ignore[override]
+        raise TypeError("boolean value of NA is ambiguous")
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return "<NA>"
+
+
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
@@ -1014,6 +1035,8 @@ def test_a_column_of_text_cells_has_its_type(cells: list[str], kind: str) -> Non
         ([list(np.array([1, 2])), [np.float32(0.5), Fraction(1, 2)]], "vector"),
         ([np.True_, np.False_], "category"),
         ([1, float("nan"), 2], "number"),
+        ([1, NAType()], "number"),
+        ([NaTType(1, 1, 1), [1, 2]], "vector"),
         ([None], "undecided"),
     ],
 )
@@ -1710,15 +1733,6 @@ def test_vectors_of_the_rarer_width_are_bad_rows() -> None:
 NUMBER, PAIR, TEXT = Column("v", "number"), Column("v", "vector", 2), Column("v", "text")
 
 
-class NoTime(datetime.datetime):
-    """Is a point in time to Python, and none, as the NaT of pandas."""
-
-    def __eq__(self, other: object) -> bool:
-        return False
-
-    __hash__ = datetime.datetime.__hash__
-
-
 class Colour(str, enum.Enum):  # noqa: UP042 (of a StrEnum, str() is the text; of this, its name)
     RED = "red"
     ROT = "rot"
@@ -1786,10 +1800,13 @@ def test_a_value_is_cast_to_its_column(value: object, column: Column, expected: 
         ({"x": 1}, TEXT, "is an object, not a label or text"),
         (["a"], TEXT, "is a list, not a label or text"),
         (b"a", TEXT, "is binary, not a label or text"),
-        (float("nan"), TEXT, "nan is a number, not a label or text"),
+        (float("nan"), TEXT, "nan is a number, not a label or text; None (null) is a missing"),
         (decimal.Decimal("sNaN"), TEXT, "sNaN is a Decimal, not a label or text"),
         ("\ud800", TEXT, "half a surrogate pair"),
-        (NoTime(1, 1, 1), TEXT, "is a NoTime, not a label or text"),
+        (NaTType(1, 1, 1), TEXT, "is a NaTType, not a label or text; None (null) is a missing"),
+        (NAType(), TEXT, "<NA> is a NAType, not a label or text; None (null) is a missing value"),
+        (NAType(), NUMBER, "<NA> is a NAType, not a number; None (null) is a missing value"),
+        (NAType(), PAIR, "<NA> is a NAType, not a list of numbers; None (null) is a missing value"),
     ],
 )
 def test_a_value_that_its_column_cannot_hold_is_refused(

@@ -23,9 +23,10 @@ from index.errors import InvalidKey, WrongValue
 from index.loading.numerals import Style, read_numeral
 from index.loading.units import is_dash, usual_unit
 from index.naming import composed, is_text, plain_text
-from index.values import EXACT, LARGEST, is_inexact
+from index.values import EXACT, LARGEST, is_boolean, is_inexact
 
 BEYOND = f"is beyond ±{LARGEST:.0e}"
+NONE = "; None (null) is a missing value"
 INEXACT = "an integer beyond ±2^53 is not exact; keep it as text"
 # Missing in columns of numbers and vectors; in columns of labels only an empty cell is.
 # English, French, Spanish and German ones.
@@ -172,9 +173,9 @@ def is_numbers(items: object) -> TypeGuard[Sequence[object]]:
     )
 
 
-def is_boolean(value: object) -> bool:
-    """Say whether this is True or False, NumPy's own too."""
-    return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
+def is_gap(value: object) -> bool:
+    """Say whether this is pandas' own word for a missing value, NA or NaT."""
+    return type(value).__name__ in ("NAType", "NaTType")
 
 
 def _number(value: object, column: Column) -> float | int:
@@ -186,8 +187,7 @@ def _number(value: object, column: Column) -> float | int:
     if isinstance(value, bool) or not isinstance(value, Real):
         spelled = isinstance(value, str) and read_numeral(value.strip())
         advice = "; write it without quotes and without a unit" if spelled else ""
-        given = f"{shown_value(value)} is {_kind(value)}"
-        raise WrongValue(column.name, f"{given}, not a number{advice}")
+        raise _unlike("a number", value, column, advice)
     try:
         number = int(value) if isinstance(value, Integral) else float(value)
     except OverflowError as fault:  # of a fraction; it is no infinity
@@ -201,7 +201,7 @@ def _within_limits(number: float | int, column: Column) -> float | int:
             raise WrongValue(column.name, INEXACT)
         return number
     if not math.isfinite(number):
-        advice = "; None (null) is a missing value" if math.isnan(number) else ""
+        advice = NONE if math.isnan(number) else ""
         raise WrongValue(column.name, f"{shown_value(number)} is not a finite number{advice}")
     if abs(number) > LARGEST:
         raise WrongValue(column.name, f"{shown_value(number)} {BEYOND}")
@@ -211,8 +211,7 @@ def _within_limits(number: float | int, column: Column) -> float | int:
 def _vector(value: object, column: Column) -> tuple[float, ...]:
     items = value.tolist() if hasattr(value, "tolist") else value  # a NumPy array
     if not isinstance(items, (list, tuple)):
-        given = f"{shown_value(value)} is {_kind(value)}"
-        raise WrongValue(column.name, f"{given}, not a list of numbers")
+        raise _unlike("a list of numbers", value, column)
     if column.width is None:  # as in datasets that an earlier version loaded without a vector
         raise WrongValue(column.name, "the column was made without a vector, and can hold none")
     if len(items) != column.width:
@@ -236,7 +235,15 @@ def _label(value: object, column: Column) -> str:
     with suppress(OverflowError):  # of a fraction
         if isinstance(value, Real) and math.isfinite(value):
             return repr(float(value))
-    raise WrongValue(column.name, f"{shown_value(value)} is {_kind(value)}, not a label or text")
+    raise _unlike("a label or text", value, column)
+
+
+def _unlike(wanted: str, value: object, column: Column, advice: str = "") -> WrongValue:
+    """Make the error of what is of another kind than its column."""
+    if is_gap(value) or (isinstance(value, Real) and value != value):
+        advice = NONE
+    given = f"{shown_value(value)} is {_kind(value)}"
+    return WrongValue(column.name, f"{given}, not {wanted}{advice}")
 
 
 def _numeral(value: int, column: Column) -> str:

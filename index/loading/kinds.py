@@ -10,9 +10,9 @@ from decimal import Decimal
 from numbers import Integral, Real
 from typing import NamedTuple
 
-from index.loading.cast import is_boolean, is_missing, is_numbers, parse_vector
+from index.loading.cast import is_gap, is_missing, is_numbers, parse_vector
 from index.loading.numerals import read_numeral
-from index.values import is_inexact
+from index.values import is_boolean, is_inexact
 
 
 class Kind(NamedTuple):
@@ -57,7 +57,7 @@ def kind_of(cell: object) -> Kind:
     """Tell what a value of Python is: a text is a label."""
     if isinstance(cell, str):
         return LABEL
-    if cell is None:
+    if cell is None or is_gap(cell):  # the cast refuses this, and it alone
         return Kind("missing")
     if is_boolean(cell):
         return Kind("boolean")
