@@ -8,6 +8,7 @@ blend: the weights of the others are renormalised, and ``known`` says what they 
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -163,6 +164,15 @@ def _plain(number: float) -> float | int | None:
 def is_boolean(value: object) -> bool:
     """Say whether this is True or False, NumPy's own too."""
     return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
+
+
+def as_label(value: object) -> object:
+    """Spell truth, a day or a time as labels do; give anything else as it is."""
+    if is_boolean(value):
+        return "true" if value else "false"
+    if isinstance(value, (datetime.date, datetime.time)) and value == value:  # unlike NaT
+        return value.isoformat()
+    return value
 
 
 def is_inexact(value: object) -> bool:

@@ -8,6 +8,7 @@ import math
 import re
 import tracemalloc
 import unicodedata
+from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 
@@ -328,6 +329,9 @@ def test_all_faults_that_are_not_of_the_grammar_come_at_once():
         ({"price": {"eq": None}}, ["where.price.eq"]),
         ({"tag": {"in": "a"}}, ["where.tag.in"]),
         ({"tag": {"in": ["a", 3, None]}}, ["where.tag.in.1", "where.tag.in.2"]),
+        ({"price": {"in": np.float64(3)}}, ["where.price.in"]),
+        ({"price": {"in": range(10**30)}}, ["where.price"]),
+        ({"price": date(2025, 12, 31)}, ["where.price"]),
         ({"tag": {"missing": 1}}, ["where.tag.missing"]),
         ({"and": []}, ["where.and"]),
         ({"or": {"price": 1}}, ["where.or"]),
@@ -559,6 +563,36 @@ def test_a_set_of_labels_takes_in_no_entry_without_one():
         found = d.search("x", where={"tag": {"in": list(wanted)}}).matches
         expected = {key for key, tag in tags.items() if tag is not None and tag in wanted}
         assert {match.key for match in found} == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        ({"fresh": np.True_}, ["a"]),
+        ({"price": {"missing": np.True_}}, ["b"]),
+        ({"price": {"missing": np.False_}}, ["a", "c"]),
+        ({"day": date(2025, 12, 31)}, ["a"]),
+        ({"day": {"ne": date(2025, 12, 31)}}, ["b", "c"]),
+        ({"day": datetime(2026, 1, 2, 3)}, ["c"]),
+        ({"day": {"in": {date(2025, 12, 31), time(8, 30)}}}, ["a", "b"]),
+        ({"price": {"in": np.array([1, 2])}}, ["a"]),
+        ({"fresh": {"in": np.array([True])}}, ["a"]),
+        ({"price": {"in": {1, 3}}}, ["a", "c"]),
+        ({"price": {"in": {1: "", 2: ""}.keys()}}, ["a"]),
+        ({"price": {"in": range(2, 4)}}, ["c"]),
+    ],
+)
+def test_what_is_stored_is_found_by_the_very_value_that_was_given(where, found):
+    d = SoftDict(
+        {
+            "a": {"price": np.int64(1), "fresh": np.True_, "day": date(2025, 12, 31)},
+            "b": {"price": None, "fresh": False, "day": time(8, 30)},
+            "c": {"price": 3, "fresh": None, "day": datetime(2026, 1, 2, 3)},
+        },
+        encoder=ENCODER,
+    )
+
+    assert sorted(match.key for match in d.search("x", where=where).matches) == found
 
 
 def test_a_decimal_is_compared_as_the_number_that_a_value_would_be_of_it():

@@ -7,7 +7,6 @@ lists, and marks for what is missing.
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ from index.errors import InvalidKey, WrongValue
 from index.loading.numerals import Style, read_numeral
 from index.loading.units import is_dash, usual_unit
 from index.naming import composed, is_text, plain_text
-from index.values import EXACT, LARGEST, is_boolean, is_inexact
+from index.values import EXACT, LARGEST, as_label, is_inexact
 
 BEYOND = f"is beyond ±{LARGEST:.0e}"
 NONE = "; None (null) is a missing value"
@@ -220,14 +219,12 @@ def _vector(value: object, column: Column) -> tuple[float, ...]:
 
 
 def _label(value: object, column: Column) -> str:
+    if not isinstance(value, str):
+        value = as_label(value)
     if isinstance(value, str):
         if not is_text(value):
             raise WrongValue(column.name, "the text holds half a surrogate pair")
         return composed(plain_text(value))
-    if is_boolean(value):
-        return "true" if value else "false"
-    if isinstance(value, (datetime.date, datetime.time)) and value == value:  # unlike NaT
-        return value.isoformat()
     if isinstance(value, Decimal) and value.is_finite():
         return str(value)
     if isinstance(value, Integral):

@@ -13,7 +13,7 @@ from numbers import Real
 from index.answers import Column
 from index.errors import TOLD, Fault, InvalidRequest, short
 from index.naming import LONGEST_COLUMN, composed, plain_text
-from index.values import is_inexact
+from index.values import as_label, is_inexact
 from index.where.conditions import (
     Among,
     And,
@@ -149,9 +149,8 @@ class Builder:
         )
 
     def _value(self, column: Column | None, value: object, at: Spot) -> float | str | None:
-        """Check a value; None has a fault. True and false are words, as labels spell them."""
-        if isinstance(value, bool):
-            value = "true" if value else "false"
+        """Check a value; None has a fault. Truth and days are words, as labels spell them."""
+        value = as_label(value)
         if isinstance(value, str):
             if column is not None and column.type == "number":
                 message = f"{column.name!r} holds numbers, and {shown(value)} is none"

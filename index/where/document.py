@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from itertools import islice
 from typing import Any
 
 from index.errors import InvalidRequest
 from index.naming import repeated_names
-from index.where.building import DEEPEST, Builder, Spot, read_integer, too_deep
+from index.values import is_boolean
+from index.where.building import DEEPEST, MOST_VALUES, Builder, Spot, read_integer, too_deep
 from index.where.conditions import Operator, Where
 from index.wording import shown
 
@@ -78,11 +80,13 @@ def _compared(name: str, sign: str, value: Any, column_at: Spot, builder: Builde
     if sign == "ne":
         return builder.negated(builder.compare(name, "=", value, column_at, at))
     if sign == "in":
-        if not isinstance(value, list | tuple):
+        values = value.tolist() if hasattr(value, "tolist") else value  # of NumPy or pandas
+        if not isinstance(values, list | tuple | Set | range):
             return builder.refuse(at, "write a list of values")
-        return builder.among(name, value, column_at, at.inside)
+        few = list(islice(values, MOST_VALUES + 1))  # a range may have any number
+        return builder.among(name, few, column_at, at.inside)
     if sign == "missing":
-        if not isinstance(value, bool):
+        if not is_boolean(value):
             return builder.refuse(at, "write true or false")
         found = builder.missing(name, column_at)
         return found if value else builder.negated(found)
