@@ -203,6 +203,8 @@ class EncoderWorker:
 
     def _next(self) -> _Job | None:
         """Give the next job; or None where none comes for a while."""
+        while not self._wake.empty():  # under load they would pile up
+            self._wake.get()
         while not (jobs := self._urgent or self._bulk):
             try:
                 self._wake.get(timeout=0 if self._closed else IDLE)
