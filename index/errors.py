@@ -109,10 +109,11 @@ class UnknownDataset(SoftDictError, KeyError):
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         self.name, self.known = name, tuple(known)
-        have = ", ".join(self.known[:20]) or "none"
-        message = f"there is no dataset {name!r}; there are: {have}"
         if name in self.known:
             message = f"dataset {name!r} was replaced by another: take it from the catalog again"
+        else:
+            have = ", ".join(self.known[:20]) or "none"
+            message = f"there is no dataset {name!r}; there are: {have}"
         super().__init__(message)
 
 

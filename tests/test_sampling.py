@@ -60,6 +60,12 @@ def truth(rows: np.ndarray, query: np.ndarray, tau: float) -> tuple[np.ndarray, 
     return np.exp((scores - scores.max()) / tau), float(scores.max())
 
 
+def estimate(sample: Sample, best: float, tau: float) -> tuple[float, float]:
+    """The mass that a sample stands for and its standard error, over exp(best / τ)."""
+    terms = sample.counts * np.exp((sample.scores.astype(float) - best) / tau)
+    return terms.sum(), sample.mass_error * np.exp((sample.scores.max() - best) / tau)
+
+
 def effective(exps: np.ndarray) -> float:
     """Effective keys of weights in these proportions."""
     weights = exps / exps.sum()
@@ -81,10 +87,9 @@ def is_right_on_average(
     off, covered = [], 0
     for sample, query in zip(samples, queries, strict=True):
         exps, best = truth(rows, query, tau)
-        terms = sample.counts * np.exp((sample.scores.astype(float) - best) / tau)
-        off.append(terms.sum() / exps.sum() - 1)
-        spread = sample.mass_error * np.exp((sample.scores.max() - best) / tau)
-        covered += abs(terms.sum() - exps.sum()) <= 2 * spread
+        mass, spread = estimate(sample, best, tau)
+        off.append(mass / exps.sum() - 1)
+        covered += abs(mass - exps.sum()) <= 2 * spread
     assert abs(np.mean(off)) < 4 * np.std(off) / np.sqrt(len(off))
     assert covered / len(queries) > 0.91
 
@@ -169,10 +174,9 @@ def test_the_mass_is_right_on_average_and_the_stated_error_holds(sketched, queri
     for query in queries:
         sample = draw_sample(sketch, rows, query, tau)
         exps, best = truth(rows, query, tau)
-        terms = sample.counts * np.exp((sample.scores.astype(float) - best) / tau)
-        off.append(terms.sum() / exps.sum() - 1)
-        error = sample.mass_error * np.exp((sample.scores.max() - best) / tau) / terms.sum()
-        stated.append(standard_errors(effective(exps)) * error)
+        mass, spread = estimate(sample, best, tau)
+        off.append(mass / exps.sum() - 1)
+        stated.append(standard_errors(effective(exps)) * spread / mass)
     off, stated = np.array(off), np.array(stated)
 
     # No bias: the mean of 300 independent errors is as small as their spread allows.
@@ -486,8 +490,7 @@ def test_what_is_stated_holds_where_some_keys_are_like_no_others(strange, tau):
     for query in queries:
         sample = draw_sample(sketch, rows, query, tau)
         exps, best = truth(rows, query, tau)
-        mass = (sample.counts * np.exp((sample.scores.astype(float) - best) / tau)).sum()
-        spread = sample.mass_error * np.exp((sample.scores.max() - best) / tau)
+        mass, spread = estimate(sample, best, tau)
         stated = standard_errors(effective(exps)) * spread
         within += abs(mass - exps.sum()) <= stated + 1e-5 * exps.sum()
 
@@ -509,9 +512,8 @@ def test_rows_of_length_0_are_keys_as_others_are(share, masked, queries):
     for query in queries[:100]:
         sample = draw_sample(sketch, rows, query, 0.1, allowed if masked else None)
         exps, best = truth(rows[allowed], query, 0.1)
-        mass = (sample.counts * np.exp((sample.scores.astype(float) - best) / 0.1)).sum()
-        stated = standard_errors(effective(exps)) * sample.mass_error
-        stated *= np.exp((sample.scores.max() - best) / 0.1)
+        mass, spread = estimate(sample, best, 0.1)
+        stated = standard_errors(effective(exps)) * spread
         within += abs(mass - exps.sum()) <= stated + 1e-5 * exps.sum()
 
         assert allowed[sample.rows].all()
