@@ -2720,6 +2720,10 @@ def test_codes_with_a_point_keep_their_zeros() -> None:
         ("k;t;v\na;24.12;1.234\nb;9.30;2.500\n", [f"'v' is text: {UNCLEAR}"]),
         ("k;v\na;12345678901234567,89\nb;1,5\n", [f"'v' is text: on line 2, "
          f"'12345678901234567,89' {SPOILED}"]),
+        ("k|v\na|12,345,678,901,234,567\nb|1.5\nc|2.5\n", ["'v' is text: on line 2, "
+         f"'12,345,678,901,234,567' {SPOILED}"]),
+        ("k;v\na;12.345.678.901.234.567\nb;1,5\n", ["'v' is text: on line 2, "
+         f"'12.345.678.901.234.567' {SPOILED}"]),
         ("k,v\na,12E4\nb,1045\n", [f"'v' is text: on line 2, '12E4' {SPOILED}{WANTED}"]),
         ("k,v\na,1\nb,2\nc,#DIV/0!\n", [f"'v' is text: on line 4, '#DIV/0!' {LIKE}{GAP}"]),
         ("k,v\na,1\nb,2\nc,#¡DIV/0!\n", [f"'v' is text: on line 4, '#¡DIV/0!' {LIKE}{GAP}"]),

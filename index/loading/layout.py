@@ -160,7 +160,7 @@ class _Evidence:
         cells, more = profile.spoiled(style)
         if cells:
             told = _told(cells, more, place, "would be spoiled as a number", "as would")
-            wanted = any(_is_exact(cell.value) for cell in cells)
+            wanted = any(_is_exact(cell.value, style) for cell in cells)
             advice = "; if numbers are wanted, name that type in columns" if wanted else ""
             yield f"{beginning}{told}{advice}"
         cells, more = profile.strange(style)
@@ -203,10 +203,9 @@ def _spelled(cell: object) -> str:
     return shown(cell) if isinstance(cell, str) else shown_value(cell)
 
 
-def _is_exact(cell: object) -> bool:
+def _is_exact(cell: object, style: Style) -> bool:
     """Say whether a text spells a number that can be held, if somebody wants one: 7 for 007."""
     numeral = read_numeral(cell) if isinstance(cell, str) else None
-    style: Style = "comma" if numeral and "," in numeral.digits else "point"
     return numeral is not None and abs(numeral.number(style)) <= EXACT
 
 
