@@ -19,7 +19,7 @@ from index.loading.header import header_below, is_header
 from index.loading.options import LoadOptions
 from index.loading.rows import Reader, Row
 from index.loading.sources import Source
-from index.loading.text import LONGEST_LINE, bounded_lines, find_encoding, open_text
+from index.loading.text import bounded_lines, find_encoding, open_text
 from index.naming import composed
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
@@ -85,8 +85,6 @@ class CsvReader(Reader):
 
     def _rows(self) -> Iterator[tuple[int, list[str], str | None]]:
         """Line, cells and fault of every row that is not blank, the header among them."""
-        # The limit is the process's; it is only ever raised, and a line is bounded already.
-        csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
         skipped = self._dialect.skipped
         spelled: list[str] = []  # the lines of the row that is being read
         with self._lines() as lines:

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from index.loading.text import LONGEST_LINE
+
 # The rarer it is in prose and numbers, the earlier: so are ties broken.
 DELIMITERS = ("\t", "|", ";", ",")
 NO_DELIMITER = "\U0010ffff"  # no character: of a file of one column, whose cells may hold commas
@@ -48,6 +50,8 @@ class Dialect:
 
     def rows(self, lines: Iterable[str]) -> CsvRows:
         """The csv module's reader, strict: a stray quote is a fault, not part of a cell."""
+        # The limit is the process's; it is only ever raised, and a line is bounded already.
+        csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
         return csv.reader(
             _unruled(lines) if self.markdown else lines,
             delimiter=self.delimiter,
