@@ -755,6 +755,14 @@ def test_keys_of_other_types_become_their_text() -> None:
             [BadRow(2, "entry 2: there is no key in column 'key'")],
         ),
         (
+            "[[null, 1],\n[null, 2]]",
+            [
+                BadRow(1, "entry 1: there is no key in column 'key'"),
+                BadRow(2, "entry 2: there is no key in column 'key'"),
+            ],
+        ),
+        ("[[null, null]]", [BadRow(1, "entry 1: there is no key in column 'key'")]),
+        (
             '{"\\ud800": 1}',
             [BadRow(1, "entry 1: the key holds half a surrogate pair, which is no character")],
         ),

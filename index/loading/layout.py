@@ -108,7 +108,8 @@ class _Evidence:
 
     def is_blank(self, source: str) -> bool:
         """Say whether a column has neither a name of its own nor a cell, as after a last comma."""
-        return source in self._reader.unnamed and not self._profiles[source].cells
+        filled = source == KEYED or self._profiles[source].cells  # pairs say that they have keys
+        return source in self._reader.unnamed and not filled
 
     def column(self, source: str, name: str) -> Column:
         """Make the column; one of the dataset stays what it is, unless another type is wanted."""
