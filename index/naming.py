@@ -88,7 +88,7 @@ def composed(text: str) -> str:
 
 def column_name(given: Any) -> Any:
     """Write a column's name as it is typed; what is no text is left for who refuses it."""
-    return composed(given) if isinstance(given, str) else given
+    return composed(plain_text(given)) if isinstance(given, str) else given
 
 
 def _most_marks(text: str) -> int:

@@ -526,6 +526,18 @@ def test_a_label_may_be_a_member_of_an_enum():
         assert [match.key for match in d.search("x", k=2, where=where).matches] == ["a"]
 
 
+class Named(str, enum.Enum):  # noqa: UP042 (as above)
+    PRICE = "price"
+
+
+def test_a_column_may_be_named_by_a_member_of_an_enum():
+    d = SoftDict({"a": {Named.PRICE: 5}, "b": {Named.PRICE: 7}}, encoder=ENCODER)
+
+    for where in ({Named.PRICE: 5}, {"and": [{Named.PRICE: {"lt": 6}}]}):
+        assert [match.key for match in d.search("x", k=2, where=where).matches] == ["a"]
+    assert faults({Named.PRICE: "five"})[0][0] == "where.price"
+
+
 def test_zeros_before_a_number_change_nothing_however_many_there_are():
     where = parse_where("price = " + "0" * 9_000 + "7", COLUMNS)
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from index.errors import InvalidRequest
-from index.naming import repeated_names
+from index.naming import column_name, repeated_names
 from index.values import is_boolean
 from index.where.building import DEEPEST, MOST_VALUES, Builder, Spot, read_integer, too_deep
 from index.where.conditions import Operator, Where
@@ -45,8 +45,9 @@ def _condition(given: object, at: Spot, deep: int, builder: Builder) -> Where:
         raise InvalidRequest(too_deep(at))
     if not isinstance(given, Mapping) or not given:
         return builder.refuse(at, 'write a condition: {"column": value}')
+    named = ((column_name(name), part) for name, part in given.items())
     return builder.all_of(
-        [_named(str(name), part, at.inside(name), deep, builder) for name, part in given.items()]
+        [_named(str(name), part, at.inside(name), deep, builder) for name, part in named]
     )
 
 
