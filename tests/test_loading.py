@@ -1375,6 +1375,22 @@ def test_letters_and_marks_apart_are_the_ones_that_are_typed() -> None:
     ]
 
 
+def test_a_unit_with_its_accent_apart_is_the_one_that_is_typed() -> None:
+    content = unicodedata.normalize("NFD", "k;v;w\na;5 Kč;3 dólares\nb;7 Kč;4 dólares\n")
+
+    with read_table(content.encode()) as table:
+        assert table.columns == (Column("v", "number", unit="Kč"), Column("w", "number", unit="$"))
+        assert list(table) == [("a", (5, 3)), ("b", (7, 4))]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_gap_with_its_accent_apart_is_the_one_that_is_typed(form: Any) -> None:
+    content = unicodedata.normalize("NFD", "k;a\nx;1\ny;véase\n")
+
+    missing = (unicodedata.normalize(form, "véase"),)
+    assert load(content, missing=missing) == [("x", (1,)), ("y", (None,))]
+
+
 def test_a_key_with_its_accent_apart_stands_twice_where_it_stands_together_too() -> None:
     with pytest.raises(BadRows, match="line 3: the key 'café' came on line 2 already"):
         load(f"k,n\ncafé,1\n{unicodedata.normalize('NFD', 'café')},2\n")

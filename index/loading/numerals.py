@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from index.loading.units import unit_apart
+from index.naming import composed
 from index.values import EXACT
 
 Style = Literal["point", "comma"]
@@ -101,6 +102,7 @@ def read_numeral(spelled: str) -> Numeral | None:
     """Read a cell that has no blanks around it; None for what is no finite number."""
     if len(spelled) > LONGEST_NUMERAL or not _DIGIT.search(spelled):
         return None
+    spelled = composed(spelled)
     if numeral := _read(spelled, ""):
         return numeral
     apart, unit = unit_apart(spelled)

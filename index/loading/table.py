@@ -36,6 +36,7 @@ from index.loading.merge import Mean, Values
 from index.loading.options import LEAVE_OUT, LoadOptions
 from index.loading.rows import Row
 from index.loading.sources import Source
+from index.naming import composed
 from index.values import EXACT
 from index.wording import counted, shown
 
@@ -104,11 +105,11 @@ class Table:
 
     def _read(self) -> Iterator[Row]:
         """Read the rows, with nothing in the cells that are said to hold nothing."""
-        missing = {text.strip() for text in self._options.missing}
+        missing = {composed(text.strip()) for text in self._options.missing}
         nothing = "" if self._reader.textual else None
 
         def blank(cell: object) -> bool:
-            return isinstance(cell, str) and cell.strip() in missing
+            return isinstance(cell, str) and composed(cell.strip()) in missing
 
         for row in self._reader:
             if missing and any(map(blank, row.cells.values())):
