@@ -29,6 +29,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from index.wording import listed
+from index.wording import short as short  # who shows faults cuts them with it, too
+
 TOLD = 100  # faults of one request, which are kept; of more it is said how many
 LONGEST_SAID = 2_000  # characters of a sentence that names them
 
@@ -92,11 +95,6 @@ def _sentence(faults: Sequence[Fault], more: int) -> str:
     return "; ".join(said)
 
 
-def short(words: str, longest: int) -> str:
-    """Cut words that are too long: a stranger's names may stand in them."""
-    return words if len(words) <= longest else f"{words[: longest - 1]}…"
-
-
 class InvalidKey(InvalidRequest):
     """A key no dictionary can hold: empty, too long or not text."""
 
@@ -112,8 +110,7 @@ class UnknownDataset(SoftDictError, KeyError):
         if name in self.known:
             message = f"dataset {name!r} was replaced by another: take it from the catalog again"
         else:
-            have = ", ".join(self.known[:20]) or "none"
-            message = f"there is no dataset {name!r}; there are: {have}"
+            message = f"there is no dataset {name!r}; there are: {listed(self.known)}"
         super().__init__(message)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection
 from itertools import islice
 
 from index.answers import Value
-from index.errors import short
 
 SHOWN, LONGEST_SHOWN = 8, 60  # components of a vector, characters of a text
 LISTED = 20  # names of what there is
@@ -33,6 +32,11 @@ def _worded(value: Value, number: Callable[[float], str], unit: str | None) -> s
         head = ", ".join(number(part) for part in value[:SHOWN])
         return f"[{head}{', …' if len(value) > SHOWN else ''}]"
     return "nothing" if value is None else value
+
+
+def short(words: str, longest: int) -> str:
+    """Cut words that are too long: a stranger's names may stand in them."""
+    return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
 
 def shown(text: str) -> str:

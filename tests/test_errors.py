@@ -40,6 +40,14 @@ def test_an_error_reaches_another_process_with_all_that_it_says(error: SoftDictE
         assert vars(same) == vars(error)
 
 
+def test_of_many_datasets_the_first_are_named_and_the_others_counted() -> None:
+    known = [f"d{n}" for n in range(30)]
+
+    said = str(errors.UnknownDataset("x", known))
+
+    assert said == f"there is no dataset 'x'; there are: {', '.join(known[:20])} and 10 more"
+
+
 def test_every_error_is_among_them() -> None:
     public = {kind for kind in vars(errors).values() if isinstance(kind, type)}
     kinds = {kind for kind in public if issubclass(kind, SoftDictError)}

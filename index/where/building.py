@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from numbers import Real
 
 from index.answers import Column
-from index.errors import TOLD, Fault, InvalidRequest, short
+from index.errors import TOLD, Fault, InvalidRequest
 from index.naming import LONGEST_COLUMN, composed, plain_text
 from index.values import as_label, is_inexact
 from index.where.conditions import (
@@ -26,7 +26,7 @@ from index.where.conditions import (
     depth,
     join,
 )
-from index.wording import listed, shown
+from index.wording import listed, short, shown
 
 DEEPEST = 32  # conditions inside one another
 MOST = 256  # comparisons in one condition
