@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Integral
-from typing import Literal, get_args
+from typing import Literal, TypeGuard, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,7 +175,7 @@ def as_label(value: object) -> object:
     return value
 
 
-def is_inexact(value: object) -> bool:
+def is_inexact(value: object) -> TypeGuard[Integral | Decimal]:
     """Tell an integer, of a decimal too, beyond those that are exact."""
     if isinstance(value, Decimal):  # int() would write out all its zeros
         return value.is_finite() and value.copy_abs() > EXACT and value == value.to_integral()

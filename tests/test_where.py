@@ -344,6 +344,7 @@ def test_all_faults_that_are_not_of_the_grammar_come_at_once():
         (["price"], ["where"]),
         ({"price": 2**53 + 1}, ["where.price"]),
         ({"price": {"in": [1, 2**53 + 1]}}, ["where.price.in.1"]),
+        ({"price": np.int64(2**53 + 1)}, ["where.price"]),
         (True, ["where"]),
     ],
 )

@@ -171,7 +171,7 @@ class Builder:
         if column is not None and column.type != "number":
             self.refuse(at, f"{column.name!r} holds labels; put the number in quotes")
             return None
-        if column is not None and is_inexact(value) and number != value:
+        if column is not None and is_inexact(value) and number != int(value):
             message = "is not exact; load the column as text, and put it in quotes"
             self.refuse(at, f"in {column.name!r}, an integer beyond ±2^53 {message}")
             return None
