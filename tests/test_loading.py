@@ -13,6 +13,7 @@ import itertools
 import json
 import lzma
 import os
+import socket
 import sqlite3
 import threading
 import tracemalloc
@@ -2177,6 +2178,17 @@ def test_a_path_that_cannot_be_read_says_why(tmp_path: Path) -> None:
         read_table(tmp_path)
     with pytest.raises(UnreadableSource, match="cannot be read: "):
         read_table("a\0b.csv")
+
+
+def test_a_path_that_is_no_file_and_cannot_be_opened_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the path of a socket is short
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("a.sock")
+        with pytest.raises(UnreadableSource, match=r"a\.sock cannot be read: "):
+            read_table("a.sock")
 
 
 def test_a_wrong_encoding_says_what_is_wrong() -> None:

@@ -53,8 +53,11 @@ class Source:
         if stat.S_ISREG(status.st_mode):
             self._path, self._stamp = path, _stamp(status)
             return
-        with path.open("rb") as stream:  # a pipe cannot be opened twice
-            self._spool = _spooled(stream)
+        try:
+            with path.open("rb") as stream:  # a pipe cannot be opened twice
+                self._spool = _spooled(stream)
+        except OSError as error:
+            raise UnreadableSource(f"{path} cannot be read: {_words(error)}") from error
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
