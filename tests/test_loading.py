@@ -734,6 +734,13 @@ def test_keys_of_other_types_become_their_text() -> None:
     assert load(parquet(pa.table({"key": [when], "v": [1]}))) == [("2024-02-29", (1,))]
 
 
+def test_a_key_that_is_a_date_may_be_no_longer_than_others() -> None:
+    content = parquet(pa.table({"key": [datetime.date(2024, 2, 29)], "v": [1]}))
+    message = "the key that begins '2024-02-29' has 10 characters; at most 5 are allowed"
+
+    assert list(bad_rows(content, max_key_length=5)) == [BadRow(1, message)]
+
+
 @pytest.mark.parametrize(
     ("content", "rows"),
     [

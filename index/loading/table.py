@@ -225,20 +225,17 @@ class Table:
             yield row, key, values, fault
 
     def _key(self, row: Row) -> str:
-        longest = self._options.max_key_length
         key = row.cells.get(self._layout.key_source)
-        if isinstance(key, float) and not math.isfinite(key):  # what data frames write for a gap
-            key = None
-        if isinstance(key, str):
-            return check_key(key.strip() if self._reader.textual else key, longest)
-        if isinstance(key, (int, float, Decimal)) and not isinstance(key, bool):
-            whole = isinstance(key, float) and key.is_integer() and abs(key) <= EXACT
-            return check_key(str(int(key) if whole else key), longest)  # a gap makes 7 a 7.0
-        if isinstance(key, (datetime.date, datetime.time)):
-            return key.isoformat()
-        if key is None:
+        if key is None or (isinstance(key, float) and not math.isfinite(key)):  # a data frame's gap
             raise InvalidKey(f"there is no key in column {self.key_column!r}")
-        return check_key(key, longest)
+        if isinstance(key, str):
+            key = key.strip() if self._reader.textual else key
+        elif isinstance(key, (int, float, Decimal)) and not isinstance(key, bool):
+            whole = isinstance(key, float) and key.is_integer() and abs(key) <= EXACT
+            key = str(int(key) if whole else key)  # a gap makes 7 a 7.0
+        elif isinstance(key, (datetime.date, datetime.time)):
+            key = key.isoformat()
+        return check_key(key, self._options.max_key_length)
 
     def _faults(self, row: Row) -> str:
         """All that is wrong with a row's cells."""
