@@ -2653,6 +2653,14 @@ def test_times_keep_their_nanoseconds() -> None:
     ]
 
 
+@example(-1)
+@given(st.integers(1 - 2**63, 2**63 - 1).filter(lambda count: count % 1_000))
+def test_nanoseconds_before_1970_are_of_the_moment_they_follow(count: int) -> None:
+    content = parquet(pa.table({"key": ["a"], "t": pa.array([count], pa.timestamp("ns"))}))
+
+    assert load(content) == [("a", (str(np.datetime64(count, "ns")),))]
+
+
 def test_nan_in_parquet_is_a_bad_row() -> None:
     content = parquet(pa.table({"key": ["a", "b"], "v": [1.5, float("nan")]}))
     message = "column 'v': nan is not a finite number; None (null) is a missing value"

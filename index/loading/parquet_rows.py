@@ -140,7 +140,7 @@ class ParquetReader(Reader):
 
     def _cells(self, name: str, column: Any) -> list[Any]:
         try:
-            return _with_nanoseconds(column) or _listed(_in_microseconds(column))
+            return _times(column) if _has_nanoseconds(column.type) else _listed(column)
         except (ValueError, OverflowError) as error:  # Python's calendar ends with the year 9999
             raise UnreadableSource(
                 f"{self._source.name}: column {name!r} cannot be read: {error}; "
@@ -195,31 +195,22 @@ def _is_number(kind: Any) -> bool:
     return bool(is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind))
 
 
-def _in_microseconds(column: Any) -> Any:
-    """Cast times in nanoseconds, which Python's clock does not count."""
-    import pyarrow as pa
-
-    if not _has_nanoseconds(column.type):
-        return column
-    clock = pa.types.is_timestamp(column.type)
-    wanted = pa.timestamp("us", column.type.tz) if clock else pa.time64("us")
-    return column.cast(wanted, safe=False)
-
-
 def _has_nanoseconds(kind: Any) -> bool:
     import pyarrow.types as is_a
 
     return bool((is_a.is_timestamp(kind) or is_a.is_time64(kind)) and kind.unit == "ns")
 
 
-def _with_nanoseconds(column: Any) -> list[Any]:
-    """Give times and spell those with more than microseconds; nothing, where all can be cast."""
-    if not _has_nanoseconds(column.type):
-        return []
-    rest = [None if n is None else n % 1_000 for n in column.cast("int64").to_pylist()]
-    if not any(rest):
-        return []
-    times = _in_microseconds(column).to_pylist()
+def _times(column: Any) -> list[Any]:
+    """Give times in nanoseconds; Python's clock counts microseconds, so spell those with more."""
+    import pyarrow as pa
+
+    kind = column.type
+    wanted = pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else pa.time64("us")
+    counts = column.cast("int64").to_pylist()
+    # Arrow's own cast rounds towards 1970, which puts what is before it in another microsecond.
+    times = pa.array([None if n is None else n // 1_000 for n in counts], wanted).to_pylist()
+    rest = [n and n % 1_000 for n in counts]
     return [
         _MICROSECONDS.sub(rf"\g<0>{n:03}", t.isoformat(timespec="microseconds")) if n else t
         for t, n in zip(times, rest, strict=True)
