@@ -130,11 +130,12 @@ class _Speller:
         return spelled.replace(".", ",", 1) if self._comma else spelled
 
 
-def _taken(buffer: io.StringIO) -> bytes:
-    written = buffer.getvalue().encode("utf-8")
+def _taken(buffer: io.StringIO | io.BytesIO) -> bytes:
+    """Give what was written, and empty the buffer."""
+    written = buffer.getvalue()
     buffer.seek(0)
     buffer.truncate()
-    return written
+    return written.encode("utf-8") if isinstance(written, str) else written
 
 
 def _json_lines(
@@ -165,7 +166,7 @@ def _parquet(key_column: str, columns: Sequence[Column], rows: Iterable[Entry]) 
             UNITS_NOTE: json.dumps({c.name: c.unit for c in columns if c.unit}).encode(),
         },
     )
-    sink = _Sink()
+    sink = io.BytesIO()  # Arrow counts by itself where in the file it is
     with pq.ParquetWriter(sink, schema) as writer:
         for block in _blocks(rows, ROW_GROUP):
             arrays = [pa.array([entry.key for entry in block], pa.string())]
@@ -173,8 +174,8 @@ def _parquet(key_column: str, columns: Sequence[Column], rows: Iterable[Entry]) 
                 values = [entry.values.get(column.name) for entry in block]
                 arrays.append(pa.array(values, _arrow_type(column)))
             writer.write_table(pa.table(arrays, schema=schema))
-            yield sink.taken()
-    yield sink.taken()
+            yield _taken(sink)
+    yield _taken(sink)
 
 
 def _arrow_type(column: Column) -> Any:
@@ -185,25 +186,6 @@ def _arrow_type(column: Column) -> Any:
     if column.type == "vector":
         return pa.list_(pa.float64(), column.width or -1)
     return pa.string()
-
-
-class _Sink(io.RawIOBase):
-    """A file that only collects, until its bytes are taken."""
-
-    def __init__(self) -> None:
-        self._blocks: list[bytes] = []
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, block: Any) -> int:
-        self._blocks.append(bytes(block))
-        return len(block)
-
-    def taken(self) -> bytes:
-        written = b"".join(self._blocks)
-        self._blocks.clear()
-        return written
 
 
 def _blocks(rows: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
