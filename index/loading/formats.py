@@ -9,7 +9,6 @@ from index.errors import UnreadableSource
 from index.loading.csv_rows import CsvReader
 from index.loading.json_rows import JsonLinesReader, JsonReader
 from index.loading.options import LoadOptions
-from index.loading.parquet_rows import ParquetReader
 from index.loading.rows import Reader
 from index.loading.sources import Source
 
@@ -50,6 +49,8 @@ def open_reader(format: str, source: Source, options: LoadOptions) -> Reader:
         return JsonLinesReader(source, options)
     if format == "json":
         return JsonReader(source, options)
+    from index.loading.parquet_rows import ParquetReader  # here: it imports pyarrow
+
     return ParquetReader(source, options)
 
 

@@ -1,4 +1,4 @@
-"""Parquet as rows, through pyarrow."""
+"""Parquet as rows, through pyarrow: import it late, for that takes a third of a second."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from itertools import chain
 from typing import Any, TypeVar, cast
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as is_a
 
 from index.errors import NotEnoughMemory, UnreadableSource
 from index.loading.options import LEAVE_OUT, LoadOptions
@@ -52,8 +55,6 @@ class ParquetReader(Reader):
         self._take_notes(schema.metadata or {})
 
     def _take_schema(self, schema: Any) -> None:
-        import pyarrow.types as is_a
-
         if len(self._called) < len(schema.names):
             raise UnreadableSource(f"{self._source.name} names a column twice")
         for name in self.names:
@@ -89,9 +90,6 @@ class ParquetReader(Reader):
     @contextmanager
     def _open(self, *, distinct: Sequence[str] = ()) -> Iterator[Any]:
         """Open the file; of the ``distinct`` columns a batch holds each text once."""
-        import pyarrow as pa  # here: it takes a third of a second, and only Parquet needs it
-        import pyarrow.parquet as pq
-
         with self._source.open() as stream:
             try:
                 yield pq.ParquetFile(stream, read_dictionary=[self._called[n] for n in distinct])
@@ -167,8 +165,6 @@ def _row_labels(schema: Any) -> set[str]:
 
 def _can_be_held(kind: Any) -> bool:
     """Say whether a value column can hold an Arrow type."""
-    import pyarrow.types as is_a
-
     if _is_list(kind):
         return _is_number(kind.value_type)
     held = kind.value_type if is_a.is_dictionary(kind) else kind
@@ -178,35 +174,25 @@ def _can_be_held(kind: Any) -> bool:
 
 
 def _is_list(kind: Any) -> bool:
-    import pyarrow.types as is_a
-
     return bool(is_a.is_list(kind) or is_a.is_large_list(kind) or is_a.is_fixed_size_list(kind))
 
 
 def _is_text(kind: Any) -> bool:
-    import pyarrow.types as is_a
-
     return bool(is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind))
 
 
 def _is_number(kind: Any) -> bool:
-    import pyarrow.types as is_a
-
     return bool(is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind))
 
 
 def _has_nanoseconds(kind: Any) -> bool:
-    import pyarrow.types as is_a
-
     return bool((is_a.is_timestamp(kind) or is_a.is_time64(kind)) and kind.unit == "ns")
 
 
 def _times(column: Any) -> list[Any]:
     """Give times in nanoseconds; Python's clock counts microseconds, so spell those with more."""
-    import pyarrow as pa
-
     kind = column.type
-    wanted = pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else pa.time64("us")
+    wanted = pa.timestamp("us", kind.tz) if is_a.is_timestamp(kind) else pa.time64("us")
     counts = column.cast("int64").to_pylist()
     # Arrow's own cast rounds towards 1970, which puts what is before it in another microsecond.
     times = pa.array([None if n is None else n // 1_000 for n in counts], wanted).to_pylist()
@@ -228,8 +214,6 @@ def _noted(metadata: Mapping[bytes, bytes], note: bytes, nothing: _Noted) -> _No
 
 def _listed(column: Any) -> list[Any]:
     """Give an Arrow column's values, each of a dictionary once, however many rows have it."""
-    import pyarrow.types as is_a
-
     if not is_a.is_dictionary(column.type):
         return cast(list[Any], column.to_pylist())
     used, places = np.unique(column.indices.cast("int64").fill_null(-1), return_inverse=True)

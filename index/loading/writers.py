@@ -27,7 +27,6 @@ from index.errors import Fault, InvalidRequest
 from index.loading.kinds import kind_in_text
 from index.loading.layout import key_name
 from index.loading.numerals import Style
-from index.loading.parquet_rows import ATTRIBUTES_NOTE, KEY_NOTE, TYPES_NOTE, UNITS_NOTE
 from index.loading.units import unit_apart, usual_unit
 
 _THOUSAND = re.compile(r"-?[1-9]\d{0,2}\.\d{3}")
@@ -154,6 +153,8 @@ def _json_lines(
 def _parquet(key_column: str, columns: Sequence[Column], rows: Iterable[Entry]) -> Iterator[bytes]:
     import pyarrow as pa  # here: only Parquet needs it
     import pyarrow.parquet as pq
+
+    from index.loading.parquet_rows import ATTRIBUTES_NOTE, KEY_NOTE, TYPES_NOTE, UNITS_NOTE
 
     types = {column.name: column.type for column in columns if column.type in ("category", "text")}
     schema = pa.schema(
