@@ -24,9 +24,9 @@ GRAMMAR = rf"""
 ?any : every (_OR every)*
 ?every : plain (_AND plain)*
 ?plain : _NOT plain                        -> negated
+       | denied                            -> negated
        | "(" any ")"
        | name SAME value                   -> compare
-       | name OTHER value                  -> differs
        | name LESS value                   -> compare
        | name MORE value                   -> compare
        | literal LESS name                 -> turned
@@ -34,9 +34,10 @@ GRAMMAR = rf"""
        | literal LESS name LESS literal    -> between
        | literal MORE name MORE literal    -> between
        | name _IN values                   -> among
-       | name _NOT _IN values              -> not_among
        | name _IS _MISSING                 -> missing
-       | name _IS _NOT _MISSING            -> not_missing
+denied : name OTHER value                  -> compare
+       | name _NOT _IN values              -> among
+       | name _IS _NOT _MISSING            -> missing
 values : "(" [value ("," value)*] ")"
 name : WORD | BRACKETED
 value : NUMBER | STRING | WORD
@@ -54,7 +55,8 @@ NUMBER.1 : /[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?(?![\w.])/i
 %ignore /\s+/
 """
 OPENING = tuple("[\"'“‘«")  # of a bracket or a quote
-OPERATORS: dict[str, Operator] = {"==": "=", "≤": "<=", "≥": ">="}
+# What is unequal is compared for equality, and denied (``denied``).
+OPERATORS: dict[str, Operator] = {"==": "=", "!=": "=", "<>": "=", "≠": "=", "≤": "<=", "≥": ">="}
 BEGIN = {
     "a condition": {"BRACKETED", "STRING"},
     "a column": {"BRACKETED"},
@@ -126,10 +128,6 @@ class _Reader(Transformer_NonRecursive[Token, Any]):
     def compare(self, name: tuple[str, Spot], sign: Token, value: Literal) -> Where:
         return self._builder.compare(name[0], _operator(sign), value[0], name[1], value[1])
 
-    def differs(self, name: tuple[str, Spot], _: Token, value: Literal) -> Where:
-        same = self._builder.compare(name[0], "=", value[0], name[1], value[1])
-        return self._builder.negated(same)
-
     def turned(self, value: Literal, sign: Token, name: tuple[str, Spot]) -> Where:
         turned = TURNED[_operator(sign)]
         return self._builder.compare(name[0], turned, value[0], name[1], value[1])
@@ -144,14 +142,8 @@ class _Reader(Transformer_NonRecursive[Token, Any]):
         column, at = name
         return self._builder.among(column, [v for v, _ in values], at, lambda n: values[n][1])
 
-    def not_among(self, name: tuple[str, Spot], values: tuple[Literal, ...]) -> Where:
-        return self._builder.negated(self.among(name, values))
-
     def missing(self, name: tuple[str, Spot]) -> Where:
         return self._builder.missing(*name)
-
-    def not_missing(self, name: tuple[str, Spot]) -> Where:
-        return self._builder.negated(self.missing(name))
 
     def negated(self, part: Where) -> Where:
         return self._builder.negated(part)
