@@ -16,7 +16,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, TextIO
+from typing import TextIO
 
 from index.errors import UnreadableSource
 from index.loading.options import LoadOptions
@@ -61,7 +61,10 @@ _MISREAD = re.compile(
 
 
 def find_encoding(source: Source, options: LoadOptions) -> str:
-    """Name the encoding that is wanted, in the variant that reads a BOM as none of the text."""
+    """Name the encoding that is wanted, in the variant that reads a BOM as none of the text.
+
+    Where none is wanted, it is detected.
+    """
     if options.encoding is None:
         return detect_encoding(source)
     wanted = codecs.lookup(options.encoding).name  # U8 and cp65001 are utf-8
@@ -76,15 +79,11 @@ def find_encoding(source: Source, options: LoadOptions) -> str:
 @contextmanager
 def open_text(source: Source, encoding: str) -> Iterator[TextIO]:
     """Give the text from the start; bytes that are none raise UnreadableSource."""
-    with source.open() as stream, _text(stream, encoding) as text:
+    with source.open() as stream, io.TextIOWrapper(stream, encoding=encoding, newline="") as text:
         try:
             yield text
         except UnicodeError as error:
             raise UnreadableSource(f"{source.name}: {_undecodable(error, encoding)}") from error
-
-
-def _text(stream: BinaryIO, encoding: str) -> TextIO:
-    return io.TextIOWrapper(stream, encoding=encoding, newline="")
 
 
 def _undecodable(error: UnicodeError, encoding: str) -> str:
@@ -95,9 +94,7 @@ def _undecodable(error: UnicodeError, encoding: str) -> str:
 
 
 def bounded_lines(text: TextIO, name: str) -> Iterator[str]:
-    number = 0
-    while line := text.readline(LONGEST_LINE):
-        number += 1
+    for number, line in enumerate(iter(lambda: text.readline(LONGEST_LINE), ""), 1):
         if len(line) == LONGEST_LINE:
             raise UnreadableSource(
                 f"{name}: line {number} is longer than {LONGEST_LINE:,} characters; "
@@ -125,11 +122,9 @@ def detect_encoding(source: Source) -> str:
 
 
 def _is_utf8(blocks: Iterable[bytes]) -> bool:
-    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        for block in blocks:
-            decoder.decode(block)
-        decoder.decode(b"", final=True)
+        for _ in codecs.iterdecode(blocks, "utf-8"):  # to the end, where half a character may be
+            pass
     except UnicodeDecodeError:
         return False
     return True
