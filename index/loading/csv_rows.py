@@ -21,6 +21,7 @@ from index.loading.rows import Reader, Row
 from index.loading.sources import Source
 from index.loading.text import bounded_lines, find_encoding, open_text
 from index.naming import composed
+from index.wording import counted
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
@@ -130,7 +131,8 @@ class CsvReader(Reader):
     def _ragged(self, cells: int) -> str:
         first = "the header" if self._has_header else "the first row"
         between = f"delimiter {self.delimiter!r}" if self.delimiter else "no delimiter"
-        return f"{_count(cells, 'cell')}, where {first} has {len(self.names)} ({between})"
+        count = counted(cells, "cell", "cells")
+        return f"{count}, where {first} has {len(self.names)} ({between})"
 
 
 def _name(cell: str) -> str:
@@ -160,7 +162,3 @@ def _holds_bare_nul(lines: Iterable[str]) -> bool:
     """Find a NUL outside quotes, the sign of no text; in quotes ``writers`` may have written it."""
     row = "".join(lines)
     return "\0" in row and "\0" in _QUOTED.sub("", row)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
