@@ -72,12 +72,12 @@ SUFFIXES = {
 }
 
 
-def find_format(source: Source, filename: str | None) -> str:
+def find_format(source: Source) -> str:
     """Name the format by the file's name, else by how its content begins.
 
     JSON is known by its content whatever the name: many a .json holds JSON Lines.
     """
-    name = (filename or "").lower().removesuffix(".gz")
+    name = source.name.lower().removesuffix(".gz")
     named = next((kind for suffix, kind in SUFFIXES.items() if name.endswith(suffix)), None)
     if named == "parquet":
         return named

@@ -72,13 +72,12 @@ class Table:
         self,
         source: Source,
         options: LoadOptions,
-        filename: str | None,
         progress: ProgressCallback | None,
         expected: Sequence[Column],
         expected_key: str | None,
     ) -> None:
         self._source, self._options = source, options
-        self.format = options.format or find_format(source, filename)
+        self.format = options.format or find_format(source)
         self._reader = open_reader(self.format, source, options)
         self.rows = 0
         inference = self._inspect(_Ticker(progress, None))
@@ -332,9 +331,8 @@ def read_table(
         raise InvalidRequest(Fault("options", 'write LoadOptions(key="name", …)'))
     options.check()
     opened = Source(source, filename)
-    named = filename or (str(source) if isinstance(source, (str, Path)) else None)
     try:
-        return Table(opened, options, named, progress, expected, expected_key)
+        return Table(opened, options, progress, expected, expected_key)
     except BaseException:
         opened.close()
         raise
