@@ -193,8 +193,8 @@ def _told(cells: Sequence[Cell], more: int, place: str, words: str, nor: str) ->
     like += [counted(more, "more cell", "more cells")] if more else []
     if not like:
         return told
-    listed = f"{', '.join(like[:-1])} and {like[-1]}" if like[1:] else like[0]
-    return f"{told}, {nor} {listed}"
+    others_told = f"{', '.join(like[:-1])} and {like[-1]}" if like[1:] else like[0]
+    return f"{told}, {nor} {others_told}"
 
 
 def _spelled(cell: object) -> str:
@@ -235,17 +235,13 @@ def _choose_key(
         kinds = "a value, an attribute or left out"
         message = f"every column is {kinds}, and none holds keys: {_listed(types)}"
         raise InvalidRequest(Fault("key", f"{message}{_lacking(expected_key)}"))
-    own = (reader.key, expected_key, *_alike(expected_key, free))
+    alike = (name for name in free if expected_key is not None and fold(name) == fold(expected_key))
+    own = (reader.key, expected_key, *alike)
     if (found := next((name for name in own if name in free), None)) is not None:
         return found
     guessed = _likeliest_key(free)
     _check_guess(guessed, evidence.rivals(guessed), options, expected_key)
     return guessed
-
-
-def _alike(name: str | None, names: Iterable[str]) -> Iterator[str]:
-    """Give the names that differ from one in case and accents alone."""
-    return (each for each in names if name is not None and fold(each) == fold(name))
 
 
 def _lacking(expected_key: str | None) -> str:
