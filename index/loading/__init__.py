@@ -1,8 +1,9 @@
 """Tables in and out: CSV, TSV, JSON, JSON Lines and Parquet to typed entries, and back.
 
-A table is read several times and never held: once to see what it is (``infer``), once to check
-every row and find keys that repeat, and once more each time its entries are asked for. What stays
-in memory is one row, the keys while they are compared, and the rows of keys that repeat.
+A table is read in passes: once to see what it is (``infer``), once to check every row and find keys
+that repeat, and once more each time its entries are asked for, unless it is small and its rows were
+held. What stays in memory of a large one are the keys while they are compared, the values of keys
+that repeat, and the text of a JSON document while it is read.
 
     sources   a path, bytes or stream that can be opened again and again; encoding
     dialect   delimiter and quoting of a CSV file; whether it has a ``header``

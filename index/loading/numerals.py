@@ -70,7 +70,7 @@ _OWED = re.compile(r"(\d.*[.,]\d{2,})-|\((\d.*[.,]\d{2,})\)")
 
 
 class Numeral(NamedTuple):
-    """A numeral without blanks in it; ``kind`` is a style, or one of ``EITHER`` or ``CODES``.
+    """A numeral without blanks in it; ``kind`` is one of ``FITTING``, ``EITHER`` or ``CODES``.
 
     A code is what a number would spoil: 007, 01.10, 12E4, +34600123456, or what is beyond 2**53.
     """

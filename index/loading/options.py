@@ -35,7 +35,7 @@ class LoadOptions:
     Parameters
     ----------
     format : str, optional
-        csv, tsv, json, jsonl or parquet; by file name, else by content, if left out.
+        csv, tsv, json, jsonl or parquet; by file name and content, if left out.
     key : str, optional
         The column that holds the keys. In a file without header: ``column 1``, ``column 2``…
     columns : mapping of str to str
