@@ -34,8 +34,8 @@ def table_rows(table: Table, snapshot: Snapshot) -> Iterator[Row]:
     if others := [column.name for column in table.columns if column.name not in held]:
         raise InvalidRequest(*(Fault(f"columns.{name}", said) for name in others))
     for column in table.columns:  # the table may have been read before there were these columns
-        known = held.get(column.name)
-        if known and column.unit and column.unit != known.unit:
+        known = held[column.name]
+        if column.unit and column.unit != known.unit:
             raise in_another_unit("the file", column.unit, known)
     names = [column.name for column in table.columns]
     return (

@@ -76,8 +76,8 @@ def caster(
     style: Style | None,
     *,
     textual: bool,
-    unit: str | None = None,
-    spoil: bool = True,
+    unit: str | None,
+    spoil: bool,
 ) -> Callable[[object], Value]:
     """Give the function that types a column's cells; ``textual`` formats spell all as strings.
 

@@ -70,7 +70,7 @@ class Profile:
         self._first: defaultdict[Kind, dict[Hashable, Cell]] = defaultdict(dict)  # distinct ones
         self._labels: set[str] | None = set()  # None where they are too many for a category
 
-    def add(self, cell: object, kind: Kind, place: int = 0) -> None:
+    def add(self, cell: object, kind: Kind, place: int) -> None:
         self.kinds[kind] += 1
         if isinstance(cell, str):
             cell = cell.strip()
@@ -230,7 +230,7 @@ class Profile:
         as_wide = sum(cells for kind, cells in self.kinds.items() if kind.width == width)
         if _enough(as_wide, written, share) or 2 * self.count("list") >= max(written, 1):
             return "vector"
-        if self.count("boolean") == self.cells > 0:
+        if self.count("boolean") == self.cells:
             return "category"
         repeat = self._labels is not None and 0 < len(self._labels) * 2 <= self.cells
         return "category" if repeat else "text"
