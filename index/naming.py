@@ -53,7 +53,8 @@ def not_a_name(given: str) -> str:
     """Say what is wrong with the name of a column that can be none."""
     return (
         f"{shown(given)} cannot be the name of a column: write at most {LONGEST_COLUMN} characters"
-        ", and no tab, line break or other control character, nor half of a surrogate pair"
+        ", not blanks alone, and no tab, line break or other control character, nor half of a "
+        "surrogate pair"
     )
 
 

@@ -99,8 +99,6 @@ def check_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
         if not isinstance(column.name, str):
             message = f"a column's name is text, and {column.name!r} is none"
             faults.append(Fault("columns", message))
-        elif not column.name.strip():
-            faults.append(Fault("columns", "a column needs a name"))
         elif not is_column_name(column.name):
             faults.append(Fault("columns", not_a_name(column.name)))
         if column.type not in get_args(ColumnType):

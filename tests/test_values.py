@@ -150,7 +150,8 @@ def test_a_column_that_an_entry_brings_needs_a_name_too(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "at_fault"), [("a\tb", "no tab"), ("half \ud800", "surrogate"), ("a" * 201, "200")]
+    ("name", "at_fault"),
+    [("a\tb", "no tab"), ("half \ud800", "surrogate"), ("a" * 201, "200"), (" ", "not blanks")],
 )
 def test_what_a_name_of_a_column_may_not_hold_is_said(name, at_fault):
     with pytest.raises(InvalidRequest, match=f"cannot be the name of a column: .*{at_fault}"):
