@@ -298,7 +298,7 @@ def test_the_tutorials_weights_come_out_of_the_whole_product():
 
 
 @pytest.mark.parametrize(
-    "spec", ["nothing", "st:", "builtin:x", "random:x", "random:" + "9" * 5000, ""]
+    "spec", ["nothing", "st:", "builtin:", "builtin:x", "random:x", "random:" + "9" * 5000, ""]
 )
 def test_an_unknown_encoder_is_refused_by_name(spec):
     with pytest.raises(InvalidRequest) as refused:

@@ -99,7 +99,7 @@ def check_spec(spec: str) -> None:
         message = "give it by name; an encoder of yours is for a SoftDict in memory"
         raise InvalidRequest(Fault("encoder", message))
     name, _, rest = spec.partition(":")
-    known = {"builtin": not rest, "st": bool(rest), "random": True, "circle": True}
+    known = {"builtin": spec == "builtin", "st": bool(rest), "random": True, "circle": True}
     if not known.get(name, False):
         raise InvalidRequest(
             Fault(

@@ -22,14 +22,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from index.encoders.protocol import Encoder, Kind, Rows, Stepwise
 from index.errors import EncoderUnavailable, Fault, InvalidRequest
 
-T = TypeVar("T")
 BATCH = 64  # texts in one run of the model: some tens of milliseconds
 BATCH_CHARACTERS = 4096  # padded ones, in a batch of bulk work: long texts take as long as short
 STEPPED, STEPPED_CHARACTERS = 1024, 40_000  # the same where there are steps, which these fill
@@ -132,7 +131,8 @@ class EncoderWorker:
         """Give the (q, d) rows of queries, ahead of bulk work, from memory where recent."""
         known = {text: row for text in texts if (row := self._recent.get(text)) is not None}
         unknown = list(dict.fromkeys(text for text in texts if text not in known))
-        for batch in _batched(unknown, BATCH):
+        for start in range(0, len(unknown), BATCH):
+            batch = unknown[start : start + BATCH]
             known.update(zip(batch, self._ask(self._urgent, batch, "query"), strict=True))
         for text in texts:
             self._recent.pop(text, None)  # so that it is the last one
@@ -285,7 +285,3 @@ def _alike(texts: Sequence[str], most: int, characters: int) -> list[list[int]]:
 def _mixed(batches: list[list[int]]) -> list[list[int]]:
     random.Random(0).shuffle(batches)
     return batches
-
-
-def _batched(items: Sequence[T], size: int) -> list[list[T]]:
-    return [list(items[start : start + size]) for start in range(0, len(items), size)]
