@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
 
 from index import generation
-from index.errors import Busy, DiskFull, SoftDictError, StoreCorrupt
+from index.errors import SoftDictError, StoreCorrupt
 from index.snapshot import BLOCK, Place, Snapshot
 from index.store import Record, Store, StoredEntry
-from index.turns import patience
 from index.vectors import VectorBlock
 
 
@@ -22,14 +21,29 @@ def read_entries(store: Store, record: Record, *, half: bool) -> Snapshot:
 
     An index of vectors in 16 bits will do only where ``half`` precision is wanted.
     """
+    home = store.home
     with _readable(store, record):
-        return _read(store, record, half=half)
+        kept = None if home is None else generation.load(home, record)
+        if kept is None or (kept[1].rounding and not half):
+            if home is not None and not store.read_only:
+                generation.drop(home, record.id)  # it could seem to fit later on
+            return read_all(store, record)
+        version, snapshot = kept
+        changed = list(_stored(store, record, since=version))
+        gone = store.reader.deletions(record.id, since=version)
+        rows = _rows_of([*(entry.id for entry in changed), *gone], snapshot.ids)
+        snapshot = snapshot.with_values(
+            {Place(0, rows[entry.id]): entry.values for entry in changed if entry.id in rows}
+        )
+        snapshot = snapshot.without(Place(0, rows[id]) for id in gone if id in rows)
+        return _with_entries(snapshot, record, (e for e in changed if e.id not in rows))
 
 
 def read_all(store: Store, record: Record) -> Snapshot:
     """Read every entry from the store, which has the vectors in full."""
     with _readable(store, record):
-        return _read_all(store, record)
+        empty = Snapshot.empty(record.columns)
+        return _with_entries(empty, record, _stored(store, record, since=-1))
 
 
 @contextmanager
@@ -46,31 +60,6 @@ def _readable(store: Store, record: Record) -> Iterator[None]:
         ) from fault
 
 
-def _read(store: Store, record: Record, *, half: bool) -> Snapshot:
-    home = store.home
-    kept = None if home is None else generation.load(home, record)
-    if kept is None or (kept[1].rounding and not half):
-        if home is not None and not store.read_only:
-            generation.drop(home, record.id)  # it could seem to fit later on
-            # It is only tidying: the entries can be read without it, and while others write.
-            with suppress(Busy, DiskFull, StoreCorrupt), patience(0):
-                store.forget_deletions(record.id, until=record.version)
-        return _read_all(store, record)
-    version, snapshot = kept
-    changed = list(_stored(store, record, since=version))
-    gone = store.reader.deletions(record.id, since=version)
-    rows = _rows_of([*(entry.id for entry in changed), *gone], snapshot.ids)
-    snapshot = snapshot.with_values(
-        {Place(0, rows[entry.id]): entry.values for entry in changed if entry.id in rows}
-    )
-    snapshot = snapshot.without(Place(0, rows[id]) for id in gone if id in rows)
-    return _with_entries(snapshot, (entry for entry in changed if entry.id not in rows))
-
-
-def _read_all(store: Store, record: Record) -> Snapshot:
-    return _with_entries(Snapshot.empty(record.columns), _stored(store, record, since=-1))
-
-
 def _stored(store: Store, record: Record, *, since: int) -> Iterator[StoredEntry]:
     """Read the entries that changed after a version, in order."""
     return itertools.chain.from_iterable(store.reader.entries(record.id, since=since))
@@ -82,14 +71,16 @@ def _rows_of(wanted: Sequence[int], ids: NDArray[np.int64]) -> dict[int, int]:
     return {int(ids[row]): int(row) for row in rows}
 
 
-def _with_entries(snapshot: Snapshot, entries: Iterator[StoredEntry]) -> Snapshot:
+def _with_entries(snapshot: Snapshot, record: Record, entries: Iterator[StoredEntry]) -> Snapshot:
     """Append stored entries, a block at a time."""
+    # A handler of a signal may have written the first ones since the record was read.
+    width = record.dimension or -1
     while batch := list(itertools.islice(entries, BLOCK)):
         block = snapshot.block(
             [entry.id for entry in batch],
             [entry.key for entry in batch],
             [entry.arrived for entry in batch],
-            VectorBlock(np.stack([entry.vector for entry in batch])),
+            VectorBlock(np.stack([entry.vector for entry in batch]).reshape(len(batch), width)),
             [entry.values for entry in batch],
         )
         snapshot = snapshot.with_blocks([block])

@@ -148,8 +148,10 @@ class Rebuilder:
 
     def __init__(self, build: Callable[[Go], None]) -> None:
         self._build = build
-        self._stopping = threading.Event()
-        self._turn = threading.Lock()  # for what follows
+        # For what follows. While it is held no function of Python is called but the thread's start,
+        # so a signal's handler comes nowhere else, and finds it busy there.
+        self._turn = threading.RLock()
+        self._stopping = False
         self._asked = False  # for a build, since the last look
         self._busy = False
         self._thread: threading.Thread | None = None
@@ -158,13 +160,18 @@ class Rebuilder:
 
     def start(self) -> None:
         """Begin a build, or see to it that the one that goes on is followed by another look."""
+        thread = threading.Thread(target=self._run, name="softdict-sketch", daemon=True)
         with self._turn:
             self._asked = True
-            if self._stopping.is_set() or self._busy:
+            if self._stopping or self._busy:
                 return
-            thread = threading.Thread(target=self._run, name="softdict-sketch", daemon=True)
-            thread.start()
-            self._thread, self._busy = thread, True
+            self._busy = True
+            try:
+                thread.start()
+                self._thread = thread
+            except BaseException:
+                self._busy = False
+                raise
 
     @property
     def busy(self) -> bool:
@@ -178,14 +185,14 @@ class Rebuilder:
     def stop(self, *, wait: bool = True) -> None:
         """Cancel the build that goes on, and begin no other."""
         with self._turn:
-            self._stopping.set()
+            self._stopping = True
         if wait:
             self.wait()
 
     def end(self, action: Callable[[], None]) -> None:
         """Cancel the build that goes on, and begin no other; once none goes on, do something."""
         with self._turn:
-            self._stopping.set()
+            self._stopping = True
             if self._busy:
                 self._at_last = action
                 return
@@ -196,18 +203,18 @@ class Rebuilder:
 
         Its thread is not here, and may have left a lock of BLAS held, at which another would wait.
         """
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
         if self._busy:
-            self._stopping.set()
+            self._stopping = True
             self._thread, self._busy = None, False
 
     def _run(self) -> None:
         while self._goes_on():
             try:
                 with one_thread():
-                    self._build(lambda: not self._stopping.is_set())
+                    self._build(lambda: not self._stopping)
             except Cancelled:
-                log.info("a sketch was not finished: it will be made at the next start")
+                log.info("a sketch was not finished")
             except OSError as fault:
                 log.error("%s: %s", FAILED, fault)
             except Exception:
@@ -218,7 +225,9 @@ class Rebuilder:
     def _goes_on(self) -> bool:
         """Tell whether somebody asked since the last look; if not, this was the last."""
         with self._turn:
-            self._busy = self._asked and not self._stopping.is_set()
+            if self._thread is not threading.current_thread():
+                return False  # Ctrl-C came into its start, and another one may have begun
+            self._busy = self._asked and not self._stopping
             self._asked = False
             return self._busy
 

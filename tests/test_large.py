@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -29,12 +31,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from index import Catalog, LoadOptions, SoftDict, generation, open_encoder, rebuilding
-from index.errors import DiskFull, UnknownDataset
+from index import Catalog, LoadOptions, SoftDict, generation, moments, open_encoder, rebuilding
+from index.errors import UnknownDataset
 from index.rebuilding import StackedRows, is_due
 from index.snapshot import Snapshot
 from index.store import Store
 from tests import oracle
+from tests.test_concurrency import begun, ended, interrupted
 from tests.test_softdict_machine import Machine
 
 ROOT = Path(__file__).parents[1]
@@ -268,6 +271,73 @@ def test_a_sketch_is_due_again_once_a_24th_is_new_or_a_quarter_gone(home, new, g
             del d[f"key {number}"]
 
         assert is_due(snapshot_of(d)) == due
+
+
+@pytest.mark.parametrize("handle", [lambda d: d.put("z", 1), lambda d: d.stop()])
+def test_wherever_a_signal_s_handler_writes_while_a_sketch_is_begun_one_is_made_and_nobody_waits(
+    monkeypatch, handle
+):
+    store = Store(None)
+    first = Catalog(store).create("d", encoder=ENCODER)
+    first.update(SEEDS)
+    first.settle()
+    building, overlapped, made = threading.Lock(), [], moments.sketched
+
+    def alone(*given, **named):
+        overlapped.append(not building.acquire(blocking=False))
+        try:
+            return made(*given, **named)
+        finally:
+            building.release()
+
+    def read(n):
+        with interrupted(n, partial(handle, d), ("index.rebuilding", "threading")) as at:
+            where.append(at)
+            len(d)
+
+    monkeypatch.setattr("index.moments.sketched", alone)
+    for n in count(1):
+        d, where = SoftDict.stored(store, store.record(first.id)), []
+        assert ended(begun(partial(read, n))), where
+        d["key 1"] = float(n)
+        d.settle()
+        assert snapshot_of(d).sketch is not None or d._moments._rebuilder._stopping, where
+        assert not d.settling and not any(overlapped), where
+        if not where[0]:
+            break
+    assert n > 20  # or none was begun
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_sketch_that_ctrl_c_keeps_from_being_begun_is_begun_with_the_next_write(
+    monkeypatch, started
+):
+    real, held = threading.Thread.start, []
+
+    def stopped(thread):
+        if thread.name != "softdict-sketch":
+            return real(thread)
+        monkeypatch.setattr(threading.Thread, "start", real)
+        if started:
+            held.append(thread)
+            real(thread)
+        raise KeyboardInterrupt
+
+    store = Store(None)
+    first = Catalog(store).create("d", encoder=ENCODER)
+    first.update(SEEDS)
+    first.settle()
+    d = SoftDict.stored(store, store.record(first.id))
+    monkeypatch.setattr(threading.Thread, "start", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        len(d)
+    for thread in held:  # whoever started it knows nothing of it
+        thread.join(30)
+    assert not d.settling and snapshot_of(d).sketch is None
+    d["key 1"] = 5.0
+    d.settle()
+
+    assert snapshot_of(d).sketch is not None and d["key 1"] == 5
 
 
 FORKED = """
@@ -630,17 +700,21 @@ def test_an_index_of_another_history_is_dropped_before_it_could_seem_to_fit(home
         agrees(d, model)
 
 
-def test_entries_can_be_read_where_the_disk_takes_no_note_of_it(tmp_path, monkeypatch):
-    with SoftDict.open(tmp_path, encoder=ENCODER) as d:
-        d.update({"a": 1, "b": 2})
-        del d["b"]
-    with SoftDict.open(tmp_path) as d:
+def test_entries_are_read_while_another_program_keeps_the_database_from_being_written(
+    home, monkeypatch
+):
+    with SoftDict.open(home) as d:
+        del d["key 3"]  # which is listed, for the index
+    shutil.rmtree(home / "generations")
+    monkeypatch.setattr("index.store.PATIENCE", 0.01)
+    monkeypatch.setattr("index.rebuilding.SKETCHED_FROM", 1_000)
+    with (
+        SoftDict.open(home) as d,
+        closing(sqlite3.connect(home / "softdict.db")) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
 
-        def refuse(*_, **__):  # what becomes of a commit on a full disk
-            raise DiskFull(tmp_path)
-
-        monkeypatch.setattr(d._moments.store, "transaction", refuse)
-        assert dict(d) == {"a": 1} and d.search("a").keys == 1
+        assert dict(d) == {key: value for key, value in SEEDS.items() if key != "key 3"}
 
 
 @pytest.mark.parametrize("if_exists", [None, "replace"])
