@@ -104,12 +104,12 @@ class Moments:
 
     @contextmanager
     def change(self, since: int) -> Iterator[Store]:
-        """Take the writers' turn and a transaction, and count the change.
+        """Take a transaction, for who has the writers' turn, and count the change.
 
         Refuse it if the dataset was written to after the version ``since``, which was looked at
         in the same turn: by a signal's handler, say.
         """
-        with self._turn, self.store.transaction() as store:
+        with self.store.transaction() as store:
             if self.record.version != since:
                 raise inside_another()
             store.touch(self.record.id, self.record.name)
@@ -117,15 +117,16 @@ class Moments:
 
     def show(self, after: Snapshot, *, refit: bool = False) -> None:
         """Fit τ if that is due, and show readers the result once it is durable."""
-        store, dataset = self.store, self.record.id
-        if refit or due(store.record(dataset)):
-            store.set_fit(dataset, *fit_snapshot(after, store.record(dataset)))
-        shown = after.tidied()
-        store.after_commit(lambda: self._publish(store.record(dataset), shown))
+        store, record = self.store, self.store.record(self.record.id)
+        if refit or due(record):
+            store.set_fit(record.id, *fit_snapshot(after, record))
+            record = store.record(record.id)
+        shown = Moment(record, after.tidied())  # read now: after the commit nothing may fail
+        store.after_commit(lambda: self._publish(shown))
 
-    def _publish(self, record: Record, snapshot: Snapshot) -> None:
-        self._present = Moment(record, snapshot)
-        self._consider(self._present)
+    def _publish(self, shown: Moment) -> None:
+        self._present = shown
+        self._consider(shown)
 
     # The sketch
 
@@ -141,7 +142,7 @@ class Moments:
         return self.store.home is not None and (sketched or self.settling)
 
     def settle(self) -> None:
-        """Wait for it."""
+        """Wait for the sketch that is being made, if one is."""
         self._rebuilder.wait()
 
     def stop(self, *, wait: bool) -> None:

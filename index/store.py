@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from index.answers import Column, Precision, Value
 from index.errors import (
+    Busy,
     DatasetExists,
     DiskFull,
     ReadOnlyStore,
@@ -55,7 +56,7 @@ CREATE TABLE datasets (
     name TEXT NOT NULL UNIQUE,
     key_column TEXT NOT NULL,
     encoder TEXT NOT NULL,          -- how to open it: builtin, st:NAME, ...
-    encoder_identity TEXT,          -- what made the vectors; NULL while there are none
+    encoder_identity TEXT,          -- what made the vectors; NULL before the first
     dimension INTEGER,              -- components of a vector
     temperature TEXT NOT NULL,      -- the setting
     fitted REAL,                    -- what auto was fitted to, in units of cosine
@@ -246,6 +247,8 @@ class Store:
             try:
                 yield
             except sqlite3.DatabaseError as fault:
+                if getattr(fault, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                    raise Busy from fault  # another program writes, for longer than PATIENCE
                 if self.home and (refusal := _full(self.home, fault) or _damaged(self.home, fault)):
                     raise refusal from fault
                 raise

@@ -26,6 +26,7 @@ import pytest
 from index import Catalog, Column, LoadOptions, SoftDict, moments
 from index.errors import (
     BadRows,
+    Busy,
     DatasetExists,
     DiskFull,
     InvalidRequest,
@@ -704,6 +705,67 @@ def test_a_write_waits_for_another_program_that_has_the_database(tmp_path):
         assert dict(d) == {"a": 1}
 
 
+def test_a_write_that_another_program_keeps_from_the_database_is_busy_and_changes_nothing(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("index.store.PATIENCE", 0.01)
+    with (
+        SoftDict.open(tmp_path, encoder="random") as d,
+        closing(sqlite3.connect(tmp_path / "softdict.db")) as other,
+    ):
+        d["a"] = 1
+        other.execute("BEGIN IMMEDIATE")
+
+        for write in (lambda: d.put("b", 2), d.clear, lambda: d.configure(temperature=0.1)):
+            with pytest.raises(Busy, match="nothing was changed"):
+                write()
+        other.rollback()
+        assert dict(d) == {"a": 1} and d.describe().temperature == "auto"
+        d["b"] = 2
+        assert dict(d) == {"a": 1, "b": 2}
+
+
+class FailingOnceCommitted:
+    """A connection that reads and writes no more after a commit, as where a disk fails."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection, self._committed = connection, False
+
+    def __getattr__(self, name):
+        return getattr(self._connection, name)
+
+    def execute(self, sql, *given):
+        if self._committed:
+            raise sqlite3.OperationalError("disk I/O error")
+        self._committed = sql == "COMMIT"
+        return self._connection.execute(sql, *given)
+
+
+@pytest.mark.parametrize(
+    ("write", "then"),
+    [
+        (lambda d: d.put("b", 2), {"a": 1, "b": 2}),
+        (lambda d: d.put("a", 2), {"a": 2}),
+        (lambda d: d.pop("a"), {}),
+    ],
+)
+def test_what_is_committed_is_shown_though_the_database_cannot_be_read_any_more(
+    tmp_path, write, then
+):
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d["a"] = 1
+        store = d._moments.store
+        connection = store._connection
+        store._connection = FailingOnceCommitted(connection)
+        write(d)
+        store._connection = connection
+
+        assert dict(d) == then
+        d["b"] = 3
+    with SoftDict.open(tmp_path) as d:
+        assert dict(d) == {**then, "b": 3}
+
+
 VALUES = ("'[1'", "'5'", "'[]'", "'[\"x\"]'", "'[{}]'")
 
 
@@ -712,12 +774,13 @@ VALUES = ("'[1'", "'5'", "'[]'", "'[\"x\"]'", "'[{}]'")
     [*(f"value = {text}" for text in VALUES), "vector = x'00'", "vector = x'00000000'"],
 )
 @pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("table", [b"key,v\na,1\nb,2\n", b"key,v\nb,2\n"])
 def test_a_dataset_that_cannot_be_read_leaves_the_others_listed(
-    tmp_path, change, read_only, caplog
+    tmp_path, change, table, read_only, caplog
 ):
     with Catalog.open(tmp_path) as catalog:
         for name in ("first", "spoilt", "last"):
-            catalog.load(name, b"key,v\na,1\nb,2\n", OPTIONS, encoder="random")
+            catalog.load(name, table, OPTIONS, encoder="random")
     with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection:
         connection.execute(f"UPDATE entries SET {change} WHERE dataset = 2 AND key = 'b'")
         connection.commit()
