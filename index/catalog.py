@@ -107,7 +107,7 @@ class Catalog(Mapping[str, SoftDict]):
         return name in self._datasets
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._datasets))
+        return iter(self._datasets)
 
     def __len__(self) -> int:
         return len(self._datasets)

@@ -49,6 +49,7 @@ from index.errors import (
     NotEnoughMemory,
     UnknownEntry,
 )
+from index.kept import prune
 from index.loading import (
     LoadOptions,
     Table,
@@ -68,7 +69,7 @@ from index.settings import (
     standing_tolerance,
 )
 from index.snapshot import Place, Snapshot
-from index.store import Record, Store
+from index.store import Record, Store, inside_another
 from index.temperature import Temperature
 from index.values import check_columns
 from index.vectors import VectorBlock
@@ -212,6 +213,7 @@ class SoftDict(MutableMapping[str, Any]):
         store = Store(Path(path))
         try:
             records = {record.name: record for record in store.records()}
+            prune(Path(path))
             generation.tidy(Path(path), [record.id for record in records.values()])
             record = records.get(name) or store.create(
                 name, key_column="key", columns=(), encoder=encoder, **settings
@@ -705,23 +707,24 @@ class SoftDict(MutableMapping[str, Any]):
         parsed = parse_settings(settings)
         with self._moments.turn:
             now, after = self._moments.present
+            if parsed.get("precision") == "full" and after.rounding:
+                after = self._moments.whole()  # only the store has them in full
             with self._moments.change(now.version) as store:
                 store.set_settings(self.id, parsed)
-                if parsed.get("precision") == "full" and after.rounding:
-                    after = self._moments.whole()  # only the store has them in full
                 self._moments.show(after, refit="temperature" in parsed)
 
     def reencode(self, encoder: str | None = None, *, progress: Report | None = None) -> None:
         """Give every key the vector of another encoder, or of the present version of its own.
 
         Cut short, it changes nothing; repeated, it goes on where it was. Writers wait for it only
-        where they wrote meanwhile: then it looks at every key once more.
+        where they wrote, or a sketch was finished, meanwhile: then it looks at every key once more.
         """
         spec = encoder or self._record.encoder
         worker = self._worker(spec)
         if not self._encode_anew(spec, worker, progress):
             with self._moments.turn:
-                self._encode_anew(spec, worker, progress)
+                if not self._encode_anew(spec, worker, progress):
+                    raise inside_another()
 
     def _encode_anew(self, spec: str, worker: EncoderWorker, progress: Report | None) -> bool:
         """Encode every key and change to the new vectors; give False if others wrote meanwhile."""

@@ -659,6 +659,16 @@ def test_a_load_during_which_the_encoder_changes_and_changes_back_meets_one_alon
     assert d.encoder.identity == "random:1" and all(finds_itself(d, key) for key in "abcde")
 
 
+def test_keys_are_not_encoded_anew_where_the_callback_that_is_told_of_it_writes_each_time() -> None:
+    d = SoftDict({"a": 1, "b": 2}, encoder="random:1")
+
+    with pytest.raises(RuntimeError, match="inside another write"):
+        d.reencode("random:2", progress=lambda told: d.put("log", told.done))
+
+    assert d.describe().encoder == "random:1"
+    assert set(d) == {"a", "b", "log"} and all(finds_itself(d, key) for key in d)
+
+
 def append(catalog: Catalog, source: object) -> int:
     options = {"if_exists": "append", "encoder": "random"}
     return catalog.load("d", source, CSV, **options).loaded  # type: ignore[arg-type]

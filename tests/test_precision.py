@@ -9,10 +9,12 @@ import faiss
 import numpy as np
 import pytest
 
-from index import SoftDict, open_encoder
+from index import Catalog, SoftDict, open_encoder
 from index.errors import InvalidRequest
+from index.moments import Moments
 from index.vectors import STEPS, UNCACHED, VectorBlock, half_is_fast, halved
 from tests import oracle
+from tests.test_concurrency import begun, ended
 
 ENCODER = "random:1"
 SEEDS = {f"key {number}": float(number % 17) for number in range(300)}
@@ -138,6 +140,40 @@ def test_full_again_is_as_if_it_had_never_been_halved(home):
         assert error == 0 and found == pytest.approx(expected, rel=1e-4, abs=1e-9)
     with SoftDict.open(home) as d:
         assert weights(d, "país") == sketched
+
+
+def test_others_write_to_the_folder_while_all_vectors_are_read_to_be_full_again(home, monkeypatch):
+    whole, held_up = Moments.whole, []
+    with Catalog.open(home) as catalog:
+        other = catalog.create("other", encoder=ENCODER)
+
+        def meanwhile(self):
+            held_up.append(not ended(begun(lambda: other.put("a", 1))))
+            return whole(self)
+
+        monkeypatch.setattr(Moments, "whole", meanwhile)
+        catalog["dictionary"].configure(precision="full")
+
+        assert held_up == [False] and dict(other) == {"a": 1}
+        assert weights(catalog["dictionary"], "país")[1] == 0
+
+
+def test_to_be_full_again_is_refused_where_a_signal_s_handler_wrote_while_all_was_read(
+    home, monkeypatch
+):
+    whole = Moments.whole
+    with SoftDict.open(home) as d:
+
+        def interrupted(self):
+            found = whole(self)
+            d["new"] = 3.0
+            return found
+
+        monkeypatch.setattr(Moments, "whole", interrupted)
+        with pytest.raises(RuntimeError, match="inside another write"):
+            d.configure(precision="full")
+
+        assert d.describe().precision == "half" and dict(d) == {**SEEDS, "new": 3.0}
 
 
 def test_rounding_is_stated_and_undone_after_most_keys_are_deleted(home):

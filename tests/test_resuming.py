@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index import Catalog, LoadOptions
+from index import Catalog, LoadOptions, SoftDict
 from index.encoders.teaching import RandomEncoder
 from index.kept import CHUNK, FOLDER, KeptVectors, prune
 from index.store import Store
@@ -426,3 +426,16 @@ def test_what_is_old_or_too_much_is_deleted(
     monkeypatch.setattr("index.kept.MOST_BYTES", 2500)
     assert [path.stem for path in prune(tmp_path)] == ["new", "newer"]
     assert sorted(path.stem for path in folder.iterdir()) == ["new", "newer"]
+
+
+@pytest.mark.parametrize("open_folder", [Catalog.open, SoftDict.open])
+def test_what_a_killed_load_left_is_deleted_after_a_week_by_who_opens_the_folder(
+    tmp_path: Path, open_folder: Callable[[Path], Catalog | SoftDict]
+) -> None:
+    open_folder(tmp_path).close()
+    old, young = keep(tmp_path), keep(tmp_path)
+    os.utime(old, (0, time.time() - 8 * 86_400))
+
+    open_folder(tmp_path).close()
+
+    assert list((tmp_path / FOLDER).iterdir()) == [young]
