@@ -35,6 +35,7 @@ FLAT = 100.0  # at which all cosines weigh alike
 MASKED = -1e5  # of a key that is not to weigh, at FLAT neither
 FIT_AT_LEAST = 50  # keys with a value: fewer say too little about τ
 FIT_GAIN = 2.0  # nats by which attention must beat taking every key alike
+LEAST_MASS = float(np.finfo(np.float32).tiny)  # keys with a value may score far below the others
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def number_likelihood(numbers: NDArray[np.float64], probes: NDArray[np.int64]) -
     def of_some(part: slice) -> Callable[[Scores], Terms]:
         def squared_errors(weights: Scores) -> Terms:
             sums = weights @ known
-            predicted = sums[:, 1:] / np.maximum(sums[:, :1], 1e-12)
+            predicted = sums[:, 1:] / np.maximum(sums[:, :1], LEAST_MASS)
             errors: Terms = (truth[part] - predicted)[asked[part]] ** 2
             return errors
 
@@ -236,7 +237,8 @@ def label_likelihood(codes: NDArray[np.int32], probes: NDArray[np.int64]) -> Lik
         base = alike.sum(axis=1, dtype=np.float64) / labelled
 
         def logarithms(weights: Scores) -> Terms:
-            agreed = np.einsum("ij,ij->i", weights, alike) / np.maximum(weights @ counted, 1e-12)
+            mass = np.maximum(weights @ counted, LEAST_MASS)
+            agreed = np.einsum("ij,ij->i", weights, alike) / mass
             logs: Terms = np.log((0.99 * agreed + 0.01 * base)[asked])
             return logs
 

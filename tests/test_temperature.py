@@ -285,6 +285,36 @@ def test_missing_values_take_no_part_in_a_fit():
     assert some == pytest.approx(alone, rel=1e-3)
 
 
+def beside_nearer_ones_without(held, missing):
+    """Pairs that hold the same, at .55 of each other and .5 of the rest, each beside a twin
+    without a value, at .99: the scores of the 60 with all 120, and what they hold."""
+    scores = np.full((60, 120), 0.5, np.float32)
+    for i in range(60):
+        scores[i, i ^ 1], scores[i, i + 60] = 0.55, 0.99
+    return scores, np.concatenate([np.repeat(held, 2, axis=0), np.repeat(missing, 60, axis=0)])
+
+
+def test_nearer_keys_without_a_number_take_no_part_in_a_fit():
+    held = np.random.default_rng(0).standard_normal((30, 1))
+    scores, values = beside_nearer_ones_without(held, [[np.nan]])
+    some = np.arange(60)
+
+    fit = fit_temperature(scores, some, [number_likelihood(values, some)])
+    alone = fit_temperature(scores[:, :60], some, [number_likelihood(values[:60], some)])
+
+    assert fit == pytest.approx(alone, rel=1e-3)
+
+
+def test_nearer_keys_without_a_label_take_no_part_in_a_fit():
+    scores, codes = beside_nearer_ones_without(np.arange(30, dtype=np.int32), np.int32([-1]))
+    some = np.arange(60)
+
+    fit = fit_temperature(scores, some, [label_likelihood(codes, some)])
+    alone = fit_temperature(scores[:, :60], some, [label_likelihood(codes[:60], some)])
+
+    assert fit == pytest.approx(alone, rel=1e-3)
+
+
 @pytest.mark.parametrize("at_once", [1, 7 * 300, 2**18])
 def test_a_fit_is_the_same_however_many_keys_are_probed_at_a_time(at_once, monkeypatch):
     monkeypatch.setattr("index.temperature.CACHED", at_once)
