@@ -83,7 +83,9 @@ class Attention:
     def weight_of(self, scores: Rows) -> NDArray[np.float64]:
         """Give the weights of single allowed keys by their scores."""
         logits = scores.astype(np.float64) / self.temperature
-        return np.asarray(np.exp(logits - self.state.peak[0]) / self.state.mass[0])
+        weights = np.exp(logits - self.state.peak[0]) / self.state.mass[0]
+        # At most 1: a key that was not drawn may score above all that were.
+        return np.asarray(np.minimum(weights, 1.0))
 
     def unevenness(self, known: Mask | slice = slice(None)) -> float:
         """Standard error of a blended number over its column's deviation: √Σ (1 - π) w².

@@ -253,6 +253,32 @@ def test_an_attention_says_of_itself_what_plain_loops_say_of_it() -> None:
     assert (found.scored, found.best) == (3, pytest.approx(0.5))
 
 
+def listed_without_being_drawn(score: float) -> Attention:
+    """Attend to three keys at .5, .25 and 0 that stand for many, and list one that scores so."""
+    scores, counts, tau = np.float32([0.5, 0.25, 0.0]), np.array([3.0, 4.0, 12.0]), 0.01
+    state = attend(scores[np.newaxis], temperature=tau, counts=counts, k=1)
+    state = replace(state, top_logits=np.array([[score / tau]]), top_rows=np.array([[5]]))
+    return Attention(tau, KEYS, scores, state, rows=np.array([4, 7, 9]), counts=counts)
+
+
+def test_no_weight_is_above_one_though_its_key_scores_above_all_that_were_drawn() -> None:
+    found = listed_without_being_drawn(0.54)
+
+    assert found.weight_of(np.float32(0.54)) == 1
+    assert found.weight_of(np.float32(0.5)) == pytest.approx(1 / 3)
+
+
+def test_no_listed_weight_is_above_one_though_its_key_scores_above_all_that_were_drawn(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = listed_without_being_drawn(0.54)
+    monkeypatch.setattr("index.answering.attend_keys", lambda *given, **named: [found])
+
+    (match,) = ask(snapshot).matches
+
+    assert (match.score, match.weight) == (pytest.approx(0.54), 1)
+
+
 @pytest.mark.parametrize("k", [20, 129, 1000, 20_000])
 def test_how_many_are_listed_changes_no_weight_of_a_sampled_answer(
     snapshot: Snapshot, k: int
