@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from index.answers import Blend
 from index.attention import attention_weights
-from index.search import NORMAL, Attention, Rows, attend_keys
+from index.search import (
+    NORMAL,
+    RANDOM_ACCESS,
+    SHARE_DRAWN_FROM,
+    Attention,
+    Mask,
+    Rows,
+    attend_keys,
+)
 from index.snapshot import Place, Snapshot
 from index.values import blend_column
 
@@ -24,6 +32,26 @@ ALONE = 1.15  # times the tolerance, for the same reason, for keys that are sear
 FAINT = 1e-6  # of the weight: with less on the keys that have a value, float32 may round it away
 FEWEST_DRAWN = 30  # keys with a value: with fewer, the sample may have missed those that weigh
 SEEN = 4.0  # times SCARCE: beyond, the first look does not show where keys with a value are
+# Keys that a scan scores in the time of one more sample: 44,000 in a dataset of 100,000, and 62,000
+# in one of a million (``bench/RESULTS.md``).
+LOOK = 50_000
+
+
+@dataclass(frozen=True, eq=False)
+class _Scarce:
+    """Columns with the same gaps, of whose values a sample of all keys tells too little."""
+
+    numbers: list[int]
+    having: Mask  # (n,) rows that are allowed and have a value
+    there: Mask  # (m,) keys of the sample that have one
+    unevenness: float  # of the sample, among these
+
+    @property
+    def cost(self) -> float:
+        """Keys that a scan scores while the rows that have a value are searched alone."""
+        rows = int(np.count_nonzero(self.having))
+        each = RANDOM_ACCESS * rows
+        return min(each, LOOK) if rows >= SHARE_DRAWN_FROM * len(self.having) else each
 
 
 def blend_attention(
@@ -38,38 +66,50 @@ def blend_attention(
 
     A blend is over the keys that have a value. Where few of those that weigh have one, a sample
     of all keys tells little of them. So they are attended to alone: among themselves their
-    weights stay in proportion, whatever else there is.
+    weights stay in proportion, whatever else there is. Where columns have so many different gaps
+    that scoring every key once is cheaper, all blends come from that.
     """
     if attention.counts is None:
         blends = blend_all(snapshot, attention.weights, attention.rows)
         return blends | _faint_blends(snapshot, attention, blends)
     limit = SCARCE * tolerance / NORMAL
     plenty: list[int] = []  # columns, by number
-    alike: dict[int, tuple[NDArray[np.bool_], list[int]]] = {}  # those with one mask of gaps
+    alike: dict[int, tuple[Mask, list[int]]] = {}  # those with one mask of gaps
     for number, known in enumerate(snapshot.known):
         if known is None:
             plenty.append(number)
         elif not snapshot.columns[number].attribute:
             alike.setdefault(id(known), (known, []))[1].append(number)
-    blends = {}
+    scarce = []
     for known, numbers in alike.values():
         there = known[attention.rows]
         unevenness = attention.unevenness(there)
         drawn = np.count_nonzero(attention.counts[there] > 1)
         if unevenness <= limit and drawn >= FEWEST_DRAWN:
             plenty += numbers
-            continue
+        else:
+            all_are = allowed is snapshot.alive
+            having = snapshot.having[numbers[0]] if all_are else allowed & known
+            scarce.append(_Scarce(numbers, having, there, unevenness))
+    if sum(each.cost for each in scarce) > min(RANDOM_ACCESS * attention.keys, snapshot.rows):
+        (found,) = attend_keys(
+            snapshot, query[np.newaxis], temperature=attention.temperature, allowed=allowed, k=0
+        )
+        return blend_attention(snapshot, query, found, allowed=allowed, tolerance=tolerance)
+    blends = {}
+    for each in scarce:
         (found,) = attend_keys(
             snapshot,
             query[np.newaxis],
             temperature=attention.temperature,
-            allowed=snapshot.having[numbers[0]] if allowed is snapshot.alive else allowed & known,
+            allowed=each.having,
             k=0,
             tolerance=ALONE * tolerance,
-            seen=attention.outlook if unevenness < SEEN * limit else None,
+            seen=attention.outlook if each.unevenness < SEEN * limit else None,
         )
-        share = float(attention.weights[there].sum())
-        for name, blend in blend_all(snapshot, found.weights, found.rows, numbers=numbers).items():
+        share = float(attention.weights[each.there].sum())
+        alone = blend_all(snapshot, found.weights, found.rows, numbers=each.numbers)
+        for name, blend in alone.items():
             blends[name] = None if blend is None else replace(blend, known=share)
     blends |= blend_all(snapshot, attention.weights, attention.rows, numbers=plenty)
     return {column.name: blends[column.name] for column in snapshot.columns if not column.attribute}

@@ -442,3 +442,47 @@ def test_a_blend_of_what_few_weighty_keys_have_is_as_near_as_any(
             assert blend.known == pytest.approx(share, abs=answer.error + 1e-7)
             assert blend.known < 0.2
         assert answer.blend["nothing"] is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "having", "looks"),
+    [(1, 10_000, ["sample"]), (12, 10_000, ["every key"]), (12, 300, ["sample"] * 12)],
+)
+def test_columns_of_gaps_of_their_own_are_searched_alone_or_all_in_one_scan(
+    snapshot: Snapshot,
+    monkeypatch: pytest.MonkeyPatch,
+    columns: int,
+    having: int,
+    looks: list[str],
+) -> None:
+    (block,) = snapshot.blocks
+    scores = (block.vectors[:] @ open_encoder("random").encode(["query"])[0]).astype(float)
+    far = np.flatnonzero(scores < np.quantile(scores, 0.4))
+    rng, held = np.random.default_rng(2), np.full((columns, KEYS), np.nan)
+    for values in held:
+        values[rng.choice(far, having, replace=False)] = rng.standard_normal(having)
+    more = tuple(Column(f"gaps {number}", "number") for number in range(columns))
+    gaps = Snapshot(
+        (*snapshot.columns, *more),
+        (*snapshot.labels, *(LabelTable() for _ in more)),
+        [replace(block, columns=(*block.columns, *held))],
+    )
+    seen = []
+
+    def looked(*given: Any, tolerance: float = 0.0, **named: Any) -> list[Attention]:
+        seen.append("sample" if tolerance else "every key")
+        return attend_keys(*given, tolerance=tolerance, **named)
+
+    monkeypatch.setattr("index.blending.attend_keys", looked)
+    answer = ask(gaps, temperature=0.05)
+
+    assert seen == looks
+    exps = np.exp((scores - scores.max()) / 0.05)
+    for column, values in zip(more, held, strict=True):
+        there = ~np.isnan(values)
+        mean = (exps[there] @ values[there]) / exps[there].sum()
+        blend = answer.blend[column.name]
+        assert isinstance(blend, NumberBlend)
+        assert blend.mean == pytest.approx(mean, abs=1.5 * TOLERANCE)
+        share = exps[there].sum() / exps.sum()
+        assert blend.known == pytest.approx(share, abs=answer.error + 1e-7)
