@@ -90,7 +90,8 @@ class Attention:
     def unevenness(self, known: Mask | slice = slice(None)) -> float:
         """Standard error of a blended number over its column's deviation: √Σ (1 - π) w².
 
-        It holds where the number has nothing to do with the query; it is less where it has.
+        It holds where the numbers of the drawn keys that weigh lie as far apart as the column's.
+        The error is less where they lie nearer, as they mostly do, and greater where farther.
         ``known`` are those of the (m,) keys that have the number; ∞ where none of them weighs.
         """
         total = float(self.weights[known].sum())
