@@ -34,6 +34,14 @@ def table(printed: str, head: str) -> list[list[str]]:
     return rows
 
 
+def of_real_keys(corpus: Path, work: Path) -> list[str]:
+    """Ask for few keys of the corpus, and keep what is made of them in a folder of one's own."""
+    return [
+        "--keys", "1000", "--embedded", "1000", "--queries", "20", "--corpus", str(corpus),
+        "--work", str(work / "work"), "--sketches", str(work / "sketches"),
+    ]  # fmt: skip
+
+
 def milliseconds(cell: str) -> float:
     return float(cell.removesuffix(" ms"))
 
@@ -76,12 +84,19 @@ def test_a_load_beside_the_encoder() -> None:
 
 
 def test_a_sample_of_real_keys(corpus: Path, tmp_path: Path) -> None:
-    given = [
-        "--keys", "1000", "--embedded", "1000", "--queries", "20", "--corpus", str(corpus),
-        "--work", str(tmp_path / "work"), "--sketches", str(tmp_path / "sketches"),
-    ]  # fmt: skip
-    rows = table(run("scale", *given), "τ")
+    rows = table(run("scale", *of_real_keys(corpus, tmp_path)), "τ")
 
     assert [row[0] for row in rows] == ["0.01", "0.02", "0.03", "0.05", "0.1"]
     for row in rows:
         assert float(row[2]) < 1e-5 and row[-1] == "100.0%"  # so few keys are scanned
+
+
+def test_masks_of_real_keys_that_are_too_few_to_sample_are_all_exact(
+    corpus: Path, tmp_path: Path
+) -> None:
+    rows = table(run("masks", *of_real_keys(corpus, tmp_path)), "mask")
+
+    assert len(rows) == 44
+    for row in rows:
+        assert row[7] == "100%" and float(row[8]) < 1e-5
+        assert row[10] == ""  # nothing is estimated, so nothing is stated of an error
