@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from index.answers import Answer, Blend, Column, Match, bare
 from index.attention import sqrt_d
-from index.blending import blend_all, blend_attention, weights_of
+from index.blending import blend_attention, blend_given
 from index.confidence import confidence
 from index.encoders import EncoderWorker
 from index.errors import Fault, InvalidRequest
@@ -229,7 +229,7 @@ def answer_exactly(question: Question, record: Record, snapshot: Snapshot) -> li
                 query=query,
                 dataset=record.name,
                 mode="exact",
-                blend=blend_all(snapshot, weights_of(snapshot, {place: 1.0} if place else {})),
+                blend=blend_given(snapshot, {place: 1.0} if place else {}),
                 matches=(_match(snapshot, place, 1.0, 1.0),) if place else (),
                 temperature=0.0,
                 temperature_source="exact",

@@ -163,9 +163,7 @@ def blend_all(
     return blends
 
 
-def weights_of(snapshot: Snapshot, given: Mapping[Place, float]) -> NDArray[np.float64]:
-    """Lay the weights of some entries out over all rows."""
-    weights = np.zeros(snapshot.rows)
-    for place, weight in given.items():
-        weights[snapshot.row(place)] = weight
-    return weights
+def blend_given(snapshot: Snapshot, given: Mapping[Place, float]) -> dict[str, Blend | None]:
+    """Blend every column of values under the weights of some entries; no other is looked at."""
+    rows = np.array([snapshot.row(place) for place in given], np.int64)
+    return blend_all(snapshot, np.array(list(given.values()), float), rows)

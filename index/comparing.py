@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from numbers import Real
 
 from index.answers import Answer, Comparison, ExactAnswer, ManualAnswer, Value
-from index.blending import blend_all, weights_of
+from index.blending import blend_given
 from index.errors import Fault, InvalidRequest
 from index.snapshot import Place, Snapshot
 from index.values import LARGEST
@@ -34,7 +34,7 @@ def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) 
         raise InvalidRequest(Fault("weights", "give at least one key a weight above zero"))
     shares = {key: weight / total for key, weight in weights.items()}
     by_place = {place: shares[key] for key, place in places.items() if place is not None}
-    return ManualAnswer(shares, total, blend_all(snapshot, weights_of(snapshot, by_place)))
+    return ManualAnswer(shares, total, blend_given(snapshot, by_place))
 
 
 def _faults(

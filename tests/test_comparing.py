@@ -14,6 +14,7 @@ import pytest
 import index
 from index import SoftDict
 from index.answers import Column
+from index.comparing import blend_by_hand
 from index.errors import InvalidRequest
 from index.wording import rounded, whole
 
@@ -44,6 +45,49 @@ def test_the_tutorial_by_hand():
     with pytest.raises(InvalidRequest) as refused:
         d.compare("x", weights={"nadie": 1, "perro": -1})
     assert [fault.where for fault in refused.value.faults] == ["weights.nadie", "weights.perro"]
+
+
+MIXED = {
+    "a": {"price": 7, "place": [1, 2], "coin": "heads"},
+    "b": {"price": 10, "place": [5, 2], "coin": "tails"},
+    "c": {"price": None, "place": None, "coin": None},
+    "d": {"price": 1, "place": [0, 0], "coin": "heads"},
+}
+
+
+def test_weights_by_hand_blend_values_of_every_type_and_leave_out_what_is_missing():
+    d = SoftDict(MIXED, encoder="random")
+
+    found = d.compare("a", weights={"c": 4, "b": 3, "a": 1, "d": 0}).manual.blend
+
+    assert found["price"].mean == pytest.approx((3 * 10 + 7) / 4)
+    assert found["price"].sd == pytest.approx((3 / 4 * 0.75**2 + 1 / 4 * 2.25**2) ** 0.5)
+    assert (found["price"].median, found["price"].interval) == (10, (7, 10))
+    assert found["place"].mean == pytest.approx((4, 2))
+    assert dict(found["coin"].distribution) == pytest.approx({"tails": 3 / 4, "heads": 1 / 4})
+    assert [blend.known for blend in found.values()] == pytest.approx([0.5] * 3)
+
+
+def test_an_exact_lookup_blends_what_its_entry_holds_and_nothing_where_there_is_none():
+    d = SoftDict(MIXED, encoder="random")
+
+    blends = {key: d.search(key, mode="exact").blend for key in ("b", "c", "nobody")}
+
+    assert {name: blend.value for name, blend in blends["b"].items()} == {
+        "price": 10, "place": (5, 2), "coin": "tails"
+    }  # fmt: skip
+    assert blends["c"] == blends["nobody"] == {"price": None, "place": None, "coin": None}
+
+
+def test_an_exact_lookup_and_weights_by_hand_sort_no_column(monkeypatch):
+    """It takes longer than all else, after each write, and a few entries need none of it."""
+    d = SoftDict(MIXED, encoder="random")
+    monkeypatch.setattr("index.snapshot.order_of", lambda values: pytest.fail("sorted"))
+
+    exact = d.search("a", mode="exact")
+    by_hand = blend_by_hand("d", d._snapshot, {"a": 1, "b": 1})
+
+    assert (exact.blend["price"].median, by_hand.blend["price"].mean) == (7, 8.5)
 
 
 @pytest.mark.parametrize(
