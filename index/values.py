@@ -332,7 +332,7 @@ def blend_labels(
 ) -> LabelBlend | None:
     """Distribution of the weight over distinct labels, the ``listed`` greatest by name.
 
-    Of equal ones that which appeared first comes first, as among the matches.
+    Of equal ones that which appeared first comes first.
     """
     there = codes >= 0
     if not there.all():

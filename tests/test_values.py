@@ -109,7 +109,7 @@ def test_labels_beyond_those_listed_are_the_rest():
 
 
 def test_of_labels_with_equal_weights_the_first_to_appear_are_listed():
-    """Keys that share a vector weigh alike: the matches are then in order, and so are labels."""
+    """As where keys share a vector, and so weigh alike."""
     made = blend(TEXT, [f"label {number}" for number in range(300)], [1] * 300)
 
     assert [label for label, _ in made.distribution] == [f"label {number}" for number in range(10)]
