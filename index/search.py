@@ -358,12 +358,10 @@ def _attend_fresh(
     first = len(part.sketch)
     if snapshot.rows == first:
         return None
-    scores = snapshot.scores(query[np.newaxis], first_block=1)
-    state = _state(scores, np.array([tau]), part.allowed[first:], k)
-    after = np.arange(first, snapshot.rows)
-    state = replace(state, top_rows=_moved_rows(state.top_rows, after))
-    mask = part.allowed[first:]
-    return _Fresh(state, scores[0, mask], after[mask])
+    after = np.flatnonzero(part.allowed[first:])
+    scores, rows = snapshot.scores(query[np.newaxis], first_block=1)[:, after], first + after
+    state = _state(scores, np.array([tau]), None, k)
+    return _Fresh(replace(state, top_rows=_moved_rows(state.top_rows, rows)), scores[0], rows)
 
 
 def _joined(

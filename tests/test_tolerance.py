@@ -231,6 +231,20 @@ def test_what_is_masked_after_the_sketch_has_no_part_in_a_sampled_answer(
     assert price.mean == pytest.approx(true.mean, abs=TOLERANCE * true.sd)
 
 
+def test_where_all_that_came_after_the_sketch_is_masked_the_answer_is_as_without_it(
+    snapshot: Snapshot,
+) -> None:
+    after = snapshot.block(
+        [KEYS], ["late"], [1.0], VectorBlock(open_encoder("random").encode(["query"])),
+        [(10**9, "edge")],
+    )  # fmt: skip
+
+    answer = ask(snapshot.with_blocks([after]), where="coin != edge", k=3)
+
+    assert 0 < answer.scored < answer.keys == KEYS
+    assert answer.matches == ask(snapshot, where="coin != edge", k=3).matches
+
+
 def test_an_attention_says_of_itself_what_plain_loops_say_of_it() -> None:
     scores, counts, tau = [0.5, 0.25, 0.0], [1.0, 3.0, 12.0], 0.25
     state = attend(np.array([scores]), temperature=tau, counts=counts, k=1)
