@@ -25,12 +25,13 @@ from pydantic import (
 
 from index.answers import Precision
 from index.encoders import check_spec
-from index.errors import TOLD, Fault, InvalidRequest
+from index.errors import Fault, InvalidRequest
 from index.loading.options import COLUMN_CHOICES, LoadOptions
 from index.masks import parse_as_of
 from index.naming import LONGEST_NAME, check_name
 from index.settings import parse_tolerance
 from index.temperature import GREATEST, SMALLEST, parse_temperature
+from index.values import LARGEST
 from index.where import parse_where
 from index.wording import counted
 
@@ -273,18 +274,28 @@ class SearchBody(SearchQuery):
     where: Where = None
 
 
-def _weights(given: object) -> object:
-    """Name the first of very many that are no weights: pydantic would gather them all."""
-    if isinstance(given, dict) and len(given) > TOLD:
-        wrong = [name for name, weight in given.items() if not _is_weight(weight)]
-        if len(wrong) > TOLD:
-            told = (Fault(f"weights.{name}", "write a number, 0 or more") for name in wrong[:TOLD])
-            raise InvalidRequest(*told, more=len(wrong) - TOLD)
+def _weights(given: dict[str, Any]) -> dict[str, Any]:
+    """Name what is no weight, or the first of very many: pydantic would gather them all."""
+    refused = InvalidRequest.of(
+        Fault(f"weights.{name}", f"write a number from 0 to {LARGEST:.0e}")
+        for name, weight in given.items()
+        if not _is_weight(weight)
+    )
+    if refused.faults:
+        raise refused
     return given
 
 
 def _is_weight(given: object) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
+    return isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= LARGEST
+
+
+WEIGHT = {"type": "number", "minimum": 0, "maximum": LARGEST}
+Weights = Annotated[
+    dict[str, Any],
+    AfterValidator(_weights),
+    WithJsonSchema({"type": "object", "additionalProperties": WEIGHT}),
+]
 
 
 class CompareBody(CompareQuery):
@@ -292,9 +303,7 @@ class CompareBody(CompareQuery):
 
     where: Where = None
 
-    weights: Annotated[
-        dict[str, Annotated[float, Field(ge=0)]] | None, BeforeValidator(_weights)
-    ] = Field(
+    weights: Weights | None = Field(
         default=None,
         description="weight of each key, by hand; they are normalised to sum to 1, "
         "and where and as_of leave them alone",

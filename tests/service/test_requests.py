@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from pydantic import BaseModel, ValidationError
 
-from service import strict_json
+from index.errors import InvalidRequest
+from service import requests, strict_json
 from service.errors import MalformedRequest
 from tests.service.checked import CheckedClient
 from tests.service.conftest import Make
@@ -185,7 +189,8 @@ def test_a_weight_is_a_number_of_zero_or_more(client: CheckedClient, weight: obj
     ("path", "body", "fault"),
     [
         ("/compare", {"weights": [1]}, {"weights": "write a JSON object"}),
-        ("/compare", {"weights": {"a": -1}}, {"weights.a": "write 0 or more"}),
+        ("/compare", {"weights": {"a": -1}}, {"weights.a": "write a number from 0 to 1e+150"}),
+        ("/compare", {"weights": {"a": "1"}}, {"weights.a": "write a number from 0 to 1e+150"}),
         ("/datasets", {"columns": 5}, {"columns": "write a JSON object"}),
         ("/datasets", {"attributes": 5}, {"attributes": "write a list"}),
         ("/datasets", {"delimiter": "::"}, {"delimiter": "write 1 character at most"}),
@@ -199,6 +204,36 @@ def test_a_fault_of_a_body_is_said_in_the_words_of_json(
     assert client.faults("POST", path, json=asked | body) == fault
 
 
+@pytest.mark.parametrize("weight", ["1e999", "1e151", "1" * 400])
+def test_the_greatest_weight_by_hand_is_named_where_one_is_greater(
+    client: CheckedClient, weight: str
+) -> None:
+    body = '{"q": "a", "weights": {"perro": ' + weight + "}}"
+
+    assert client.faults("POST", "/compare", data=body, content_type="application/json") == {
+        "weights.perro": "write a number from 0 to 1e+150"
+    }
+
+
+def test_pydantic_gathers_no_fault_of_weights_that_are_too_great(
+    client: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a million it would make as many errors, in a gigabyte."""
+    gathered: list[int] = []
+    faults = requests._faults
+
+    def counted(error: ValidationError, model: type[BaseModel]) -> Iterator[InvalidRequest]:
+        gathered.append(error.error_count())
+        return faults(error, model)
+
+    monkeypatch.setattr(requests, "_faults", counted)
+    weights = ", ".join(f'"{number}": 1e999' for number in range(MANY))
+    body = '{"q": "a", "weights": {' + weights + "}}"
+    client.faults("POST", "/compare", data=body, content_type="application/json")
+
+    assert gathered == [1]
+
+
 MANY = 20_000
 NAMES = dict.fromkeys(map(str, range(MANY)), "x")
 
@@ -210,14 +245,16 @@ NAMES = dict.fromkeys(map(str, range(MANY)), "x")
         ("POST", "/search", {"q": "a", **NAMES}),
         ("POST", "/compare", {"q": "a", "weights": dict.fromkeys(map(str, range(MANY)), 1)}),
         ("POST", "/compare", {"q": "a", "weights": NAMES}),
+        ("POST", "/compare", {"q": "a", "weights": dict.fromkeys(NAMES, math.inf)}),
         ("PUT", "/datasets/paises/entries/x", {"values": NAMES}),
     ],
 )
 def test_of_very_many_faults_the_first_are_told_and_the_others_counted(
     client: CheckedClient, method: str, path: str, body: object
 ) -> None:
-    given = {} if body is None else {"json": body}
-    problem = client.open(path, method=method, **given).get_json()
+    text = None if body is None else json.dumps(body).replace("Infinity", "1e999")
+    sent = {"data": text, "content_type": "application/json"}
+    problem = client.open(path, method=method, **sent).get_json()
 
     assert (problem["status"], len(problem["errors"])) == (422, 100)
     assert len(problem["detail"]) < 3_000
