@@ -60,8 +60,9 @@ def change(
     """Set a dataset's temperature, tolerance and precision."""
 
     def changed(dataset: SoftDict) -> DatasetOut:
-        dataset.configure(**body.given)
-        return _shown(dataset)
+        with dataset.turn:  # what is answered with is what was written
+            dataset.configure(**body.given)
+            return _shown(dataset)
 
     shown = runtime().write(path.name, header.on(_shown, changed))
     return shown, 200, etag_header(shown)

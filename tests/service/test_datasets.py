@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -18,7 +19,7 @@ from werkzeug.test import TestResponse
 
 import index.catalog
 import index.softdict
-from index import Catalog
+from index import Catalog, SoftDict
 from index.answers import Column
 from tests.service.checked import CheckedClient
 from tests.service.conftest import COUNTRIES, Make
@@ -565,6 +566,24 @@ def test_the_temperature_can_be_set_and_is_used(client: CheckedClient) -> None:
     assert (changed.status_code, changed.get_json()["temperature"]) == (200, "0.5")
     attention = client.get("/search?q=país").get_json()["attention"]
     assert attention["temperature"] == pytest.approx(0.5)
+
+
+def test_a_patch_answers_with_what_it_wrote_whatever_happens_meanwhile(
+    client: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.runtime.TURN_WAIT", 0.01)
+    configure = SoftDict.configure
+
+    def then_others(self: SoftDict, **settings: object) -> None:
+        configure(self, **settings)
+        monkeypatch.setattr(SoftDict, "configure", configure)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(client.patch, "/datasets/paises", json={"temperature": 0.9}).result()
+
+    monkeypatch.setattr(SoftDict, "configure", then_others)
+    reply = client.patch("/datasets/paises", json={"temperature": 0.5})
+
+    assert (reply.status_code, reply.get_json()["temperature"]) == (200, "0.5"), reply.text
 
 
 @pytest.mark.parametrize("temperature", ["hot", -1, 0, True, [0.1]])
