@@ -43,6 +43,7 @@ NO_TEXT = ("application/vnd.apache.parquet", "application/octet-stream")
 READ = ["multipart/form-data", *FORMATS]
 BLOCK = 2**20  # bytes
 DOCUMENT = re.compile(  # options, and then entries: as a table it would be one of other keys
+    rb"(?:\xef\xbb\xbf)?"  # a byte order mark, which the readers pass over
     rb'\s*\{(\s*"\w+"\s*:\s*("[^"]*"|[^\s"{}[\],]+)\s*,){0,20}\s*"entries"\s*:\s*[{[]'
 )
 Work = Callable[[Callable[[Progress], None]], LoadReport]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import json
@@ -233,7 +234,7 @@ def test_a_document_with_its_name_in_the_address_is_no_table_of_one_key(
     make: Make, entries: object
 ) -> None:
     client = make()
-    for packed in (lambda body: body, gzip.compress):
+    for packed in (lambda body: body, gzip.compress, lambda body: codecs.BOM_UTF8 + body):
         for options in ({}, {"name": "p", "temperature": 0.1, "header": None}):
             body = packed(json.dumps({**options, "entries": entries}, indent=1).encode())
             sent = {"data": body, "content_type": "application/json"}
