@@ -361,8 +361,8 @@ class JobOut(Out):
     @classmethod
     def of(cls, job: Job) -> JobOut:
         """Shape a job."""
-        progress = job.progress
-        if progress is not None and job.finished is not None:  # it has no rate any more
+        finished, progress = job.finished, job.progress  # finished first: then all else is final
+        if progress is not None and finished is not None:  # it has no rate any more
             progress = replace(progress, rate=None, seconds_left=None)
         return cls(
             id=job.id,
@@ -371,7 +371,7 @@ class JobOut(Out):
             state=job.state,
             created=job.created,
             started=job.started,
-            finished=job.finished,
+            finished=finished,
             progress=None if progress is None else ProgressOut(**vars(progress)),
             result=None if job.report is None else LoadOut.of(job.report),
             problem=None if job.fault is None else describe(job.fault),

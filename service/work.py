@@ -131,7 +131,7 @@ class Jobs:
                 if not self._queue:
                     return
                 job = self._queue.popleft()
-                job.state, job.started = "running", time.time()
+                job.started, job.state = time.time(), "running"  # in the order that JobOut wants
             self._do(job)
 
     def _do(self, job: Job) -> None:
@@ -159,7 +159,7 @@ class Jobs:
         job.work = job.discard = _nothing  # and what they hold on to
         if fault is not None:  # so would the frames that it came through
             fault.__traceback__ = fault.__cause__ = fault.__context__ = None
-        job.fault, job.finished, job.state = fault, time.time(), state
+        job.fault, job.state, job.finished = fault, state, time.time()  # finished last: see JobOut
         job.ended.set()
         finished = [old.id for old in self._jobs.values() if old.finished is not None]
         for old in finished[: -self._kept]:

@@ -109,6 +109,54 @@ def test_every_part_of_a_job_stands_under_its_own_name() -> None:
     }  # fmt: skip
 
 
+def is_whole(shown: JobOut) -> bool:
+    if shown.finished is not None:
+        return shown.state == "done" and shown.result is not None
+    return shown.state == "queued" or shown.started is not None
+
+
+def test_a_job_is_shown_whole_between_any_two_of_its_changes(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, _ = started(jobs)
+    job = jobs.submit("d", lambda tell: REPORT, lambda: None)
+    shown: list[JobOut] = []
+
+    def then_shown(self: Job, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+        if self is job:
+            shown.append(JobOut.of(self))
+
+    monkeypatch.setattr(Job, "__setattr__", then_shown)
+    gate.opened.set()
+    finished(job)
+
+    assert {each.state for each in shown} == {"queued", "running", "done"}
+    assert all(map(is_whole, shown))
+
+
+@pytest.mark.parametrize("looks", range(1, 15))
+def test_a_job_that_ends_while_it_is_shown_is_shown_whole(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
+    gate, job = started(jobs)
+    seen: list[str] = []
+
+    def then_ended(self: Job, name: str) -> object:
+        found = object.__getattribute__(self, name)
+        if threading.current_thread() is threading.main_thread():
+            seen.append(name)
+            if len(seen) == looks:
+                gate.opened.set()
+                finished(job)
+        return found
+
+    monkeypatch.setattr(Job, "__getattribute__", then_ended)
+    shown = JobOut.of(job)
+
+    assert is_whole(shown), shown
+
+
 def test_a_job_that_runs_is_cancelled_at_its_next_report(jobs: Jobs) -> None:
     gate, job = started(jobs)
     jobs.cancel(job.id)
