@@ -23,13 +23,13 @@ DOCS_POLICY = (
     "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
-LINKS = {
-    "search": "/search?q=",
-    "compare": "/compare?q=",
-    "datasets": "/datasets",
-    "jobs": "/jobs",
-    "api": "/openapi.json",
-    "docs": "/docs",
+LINKS = {  # relative to the front page: a proxy may have it under a prefix
+    "search": "search?q=",
+    "compare": "compare?q=",
+    "datasets": "datasets",
+    "jobs": "jobs",
+    "api": "openapi.json",
+    "docs": "docs",
 }
 
 routes = Routes("service", "Service")

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 
@@ -182,3 +183,16 @@ def test_a_bundled_name_that_is_taken_during_the_start_does_not_either(
 
 def test_healthz_asks_for_nothing(client: CheckedClient) -> None:
     assert client.get("/healthz").get_json() == {"status": "ok", "version": __version__}
+
+
+def test_the_links_of_the_front_page_stay_below_the_prefix_that_a_proxy_has_it_under(
+    client: CheckedClient,
+) -> None:
+    links = client.get("/", headers={"Accept": "application/json"}).get_json()["links"]
+
+    assert set(links) == {"search", "compare", "datasets", "jobs", "api", "docs"}
+    for link in links.values():
+        path = urljoin("http://dict.example/softdict/", link)
+        assert path.startswith("http://dict.example/softdict/")
+        asked = path.removeprefix("http://dict.example/softdict")
+        assert client.get(asked + ("perro" if "?" in asked else "")).status_code == 200
