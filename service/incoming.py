@@ -99,6 +99,7 @@ Key = Annotated[
     str, _at_most("max_key"), Field(description="the key, percent-encoded; slashes may stand as is")
 ]
 MOST_NAMED = 10_000  # columns, or marks, in an option of a load
+LONGEST_ENCODER = 10_000  # characters: those of a circle's words stand in each description
 ONE, SEVERAL = "(one)", "(several)"  # what a question is, in pydantic's account of its faults
 VALUE = {
     "anyOf": [
@@ -406,7 +407,9 @@ def _json(text: str) -> Any:
 
 
 def _encoder(value: str, info: ValidationInfo) -> str:
-    """Let nobody make the service fetch a model, or read one from a folder of this machine."""
+    """Let nobody make the service fetch a model, read one from a folder, or fill every list."""
+    if len(value) > LONGEST_ENCODER:
+        raise ValueError(f"at most {LONGEST_ENCODER:,} characters")
     check_spec(value)
     if value.startswith("st:") and value != cast(Settings, info.context).encoder:
         raise ValueError(
@@ -512,9 +515,12 @@ class LoadQuery(In):
     if_exists: Literal["error", "replace", "append"] = Field(
         default="error", description="what to do where the dataset exists"
     )
-    encoder: Annotated[str, AfterValidator(_encoder)] | None = Field(
-        default=None, description="encoder of the keys: builtin, random:SEED, circle"
-    )
+    encoder: (
+        Annotated[
+            str, AfterValidator(_encoder), Field(json_schema_extra={"maxLength": LONGEST_ENCODER})
+        ]
+        | None
+    ) = Field(default=None, description="encoder of the keys: builtin, random:SEED, circle")
     temperature: StandingTemperature = "auto"
     tolerance: StandingTolerance = None
     precision: StandingPrecision = "full"

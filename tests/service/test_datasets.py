@@ -500,6 +500,18 @@ def test_an_encoder_that_is_none_is_refused(make: Make) -> None:
     assert "encoder" in reply.get_json()["errors"][0]["where"]
 
 
+def test_an_encoder_s_name_is_no_longer_than_a_list_of_datasets_takes(make: Make) -> None:
+    client = make()
+    body = {"name": "p", "entries": {"a": 1}}
+    longest = {"encoder": "circle:" + 9_993 * "a"}
+    longer = {"encoder": "circle:" + 9_994 * "a"}
+
+    assert client.faults("POST", "/datasets", json=body | longer) == {
+        "encoder": "at most 10,000 characters"
+    }
+    assert client.post("/datasets", json=body | longest).status_code == 201
+
+
 @pytest.mark.parametrize("encoder", ["st:some/model", "st:/etc"])
 def test_nobody_makes_the_service_fetch_or_open_a_model(make: Make, encoder: str) -> None:
     faults = make().faults("POST", "/datasets", **form(CSV, name="p", encoder=encoder))
