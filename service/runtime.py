@@ -37,7 +37,7 @@ BUNDLED = Path(__file__).resolve().parent.parent / "data"
 # that was killed is taken up again, and a dataset that was deleted later stays deleted.
 MARK = "bundled-unfinished"
 KEPT_FREE = 2  # threads that writes leave to questions
-PLACE_WAIT = 1.0  # seconds that a write waits for a thread's place while none is taken or left
+PLACE_WAIT = 1.0  # seconds since a place was last taken or left, for which a write waits for one
 TURN_WAIT = 10.0  # seconds that it waits for its turn
 Result = TypeVar("Result")
 
@@ -55,10 +55,9 @@ class Runtime:
         self.started = time.time()
         self._closing = False
         self._places = threading.Condition()
-        self._free = max(1, settings.threads - KEPT_FREE)  # threads that may wait for a turn
+        self._most = max(1, settings.threads - KEPT_FREE)  # threads that may wait for a turn
+        self._free = self._most
         self._moved = time.monotonic()  # when a place was last taken or left
-        self._loads = 0  # how many loads requests wait for
-        self._load_ended = threading.Condition()
         self._warm = threading.Event()
         self._fault: SoftDictError | None = None
         self._warming: threading.Thread | None = None
@@ -116,7 +115,7 @@ class Runtime:
         finally:
             with self._places:
                 self._free, self._moved = self._free + 1, time.monotonic()
-                self._places.notify()
+                self._places.notify_all()  # ``close`` may wait too
 
     def stop_loads(self) -> None:
         """Let what is being loaded end at its next report. A signal's handler may call this."""
@@ -129,21 +128,14 @@ class Runtime:
         As any other write over HTTP, it may be Busy.
         """
         with self._place(), patience(TURN_WAIT):
-            with self._load_ended:
-                self._loads += 1
-            try:
-                yield self._stop_if_closing
-            finally:
-                with self._load_ended:
-                    self._loads -= 1
-                    self._load_ended.notify_all()
+            yield self._stop_if_closing
 
     def close(self) -> None:
-        """Cancel what runs, wait for it, and close the store."""
+        """Cancel what runs, wait for it and for writes, and close the store."""
         self.stop_loads()
         self.jobs.close()
-        with self._load_ended:
-            self._load_ended.wait_for(lambda: self._loads == 0, 30)
+        with self._places:
+            self._places.wait_for(lambda: self._free == self._most, 30)
         if self._warming is not None:
             self._warming.join(30)
         self.catalog.close()
