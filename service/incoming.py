@@ -27,7 +27,7 @@ from index.answers import Precision
 from index.encoders import check_spec
 from index.errors import Fault, InvalidRequest
 from index.loading.options import COLUMN_CHOICES, LoadOptions
-from index.masks import parse_as_of
+from index.masks import MOST, parse_as_of
 from index.naming import LONGEST_NAME, check_name
 from index.settings import parse_tolerance
 from index.temperature import GREATEST, SMALLEST, parse_temperature
@@ -180,7 +180,7 @@ StandingPrecision = Annotated[
     ),
 ]
 AsOf = Annotated[
-    Annotated[int, Field(ge=0)] | str | None,
+    Annotated[int, Field(ge=0, lt=MOST)] | str | None,
     BeforeValidator(_checked(parse_as_of)),
     BeforeValidator(_whole),  # first: pydantic goes from the last to the first
     Field(

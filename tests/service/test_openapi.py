@@ -113,6 +113,8 @@ def test_what_a_put_takes_is_what_is_described(
         *((each, False) for each in ({"q": ""}, {"q": " "}, {"q": ["país", ""]}, {"q": []})),
         *((each, False) for each in ({"k": 0}, {"k": 1.5}, {"as_of": -1}, {"tolerance": 1})),
         *((each, False) for each in ({"temperature": 0}, {"temperature": 1001})),
+        ({"as_of": 9_999_999}, True),
+        ({"as_of": 10_000_000}, False),
         *((each, False) for each in ({"dataset": ""}, {"dataset": 101 * "a"}, {"more": 1})),
     ],
 )
