@@ -7,8 +7,6 @@ from typing import Any
 from flask_openapi3 import Info, Server
 from werkzeug.routing import BaseConverter
 
-from index.catalog import Catalog
-
 from . import __version__, answers, datasets, entries, guard, jobs, pages, problems
 from .requests import Api
 from .runtime import Runtime
@@ -37,8 +35,8 @@ class KeyConverter(BaseConverter):
     part_isolating = False
 
 
-def create_app(settings: Settings, catalog: Catalog | None = None) -> Api:
-    """Make the application. It owns ``catalog``, or opens that of ``settings.home``.
+def create_app(settings: Settings) -> Api:
+    """Make the application, on the store in ``settings.home``.
 
     Raises
     ------
@@ -54,7 +52,7 @@ def create_app(settings: Settings, catalog: Catalog | None = None) -> Api:
         static_url_path="/page",
         validation_error_model=problems.ProblemOut,
     )
-    app.extensions["softdict"] = Runtime(settings, catalog)
+    app.extensions["softdict"] = Runtime(settings)
     app.json.ensure_ascii = False  # type: ignore[attr-defined]
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.config["MAX_CONTENT_LENGTH"] = settings.max_upload + FORM_OVERHEAD

@@ -19,10 +19,11 @@ from .settings import Settings
 
 SAFE = {"GET", "HEAD", "OPTIONS"}
 HEADERS = {
-    # Nothing from elsewhere, nothing inline; only our own page may frame or send anything.
+    # Nothing from elsewhere, nothing inline; nobody may frame the page, and it sends to us alone.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'",
+    "Cache-Control": "no-store",  # where nothing else is said, as it is of the page's files
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -46,8 +47,6 @@ def install(app: Flask, settings: Settings) -> None:
     def _harden(response: Response) -> Response:
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
-        if "Cache-Control" not in response.headers:
-            response.headers["Cache-Control"] = "no-store"
         return response
 
 

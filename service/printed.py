@@ -134,11 +134,13 @@ def column_text(column: Any) -> str:
 
 
 def answer_lines(answer: Answer) -> Iterator[str]:
+    from index.errors import short
+
     if not answer.keys:
         yield "no entry may answer: there is none, or the condition or the moment allows none"
         return
     yield from blend_lines(answer.blend)
-    keys = [_cut(match.key) for match in answer.matches]
+    keys = [short(match.key, LONGEST_KEY) for match in answer.matches]
     width = max(map(len, keys), default=0)
     for key, match in zip(keys, answer.matches, strict=True):
         bar = "█" * round(BAR * match.weight)
@@ -162,10 +164,6 @@ def _confidence(answer: Answer) -> str:
     if answer.confidence is None:  # so something was scored
         return f"unknown (best score {answer.matches[0].score:.2f})"
     return f"{answer.confidence:.1%}"
-
-
-def _cut(key: str) -> str:
-    return key if len(key) <= LONGEST_KEY else f"{key[: LONGEST_KEY - 1]}…"
 
 
 def settings_text(dataset: Any) -> str:

@@ -47,10 +47,10 @@ log = logging.getLogger(__name__)
 class Runtime:
     """The state of one service. Views reach it by ``runtime()``."""
 
-    def __init__(self, settings: Settings, catalog: Catalog | None = None) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._bundle = catalog is None and settings.bundled and _unfinished(settings.home)
-        self.catalog = Catalog.open(settings.home) if catalog is None else catalog
+        self._bundle = settings.bundled and _unfinished(settings.home)
+        self.catalog = Catalog.open(settings.home)
         self.jobs = Jobs(waiting=settings.max_jobs, kept=settings.kept_jobs)
         self.started = time.time()
         self._closing = False

@@ -130,7 +130,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, partial(_stop, state))
         state.warm_up()
-        announce(_address(server, settings))
+        announce(_address(server))
         server.run()  # returns on SystemExit, which _stop raises
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):  # once is enough: what ends, ends in peace
@@ -171,7 +171,7 @@ def _stop(state: Runtime, number: int, _: FrameType | None) -> NoReturn:
     sys.exit(0)
 
 
-def _address(server: Any, settings: Settings) -> str:
+def _address(server: Any) -> str:
     listening = getattr(server, "effective_listen", None) or [
         (server.effective_host, server.effective_port)
     ]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from index import Catalog
 from service.app import create_app
 from service.requests import Api
 from service.settings import Settings
@@ -31,7 +30,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
         settings = Settings.model_validate(
             {"home": home, "encoder": "random", "bundled": False, **given}
         )
-        app = create_app(settings, Catalog.open(home))
+        app = create_app(settings)
         app.test_client_class = CheckedClient
         made.append(app)
         client = app.test_client()
