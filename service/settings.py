@@ -47,7 +47,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     home: Annotated[Path, BeforeValidator(_named)] = Field(
-        Path("var"), description="folder of the store"
+        Path("var"), description="folder where everything is kept"
     )
     host: str = Field("127.0.0.1", min_length=1, description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
@@ -56,7 +56,7 @@ class Settings(BaseModel):
     ] = Field(
         (),
         description="names, separated by commas, under which browsers may reach this service, "
-        "beside localhost and plain addresses; * allows any",
+        "besides localhost and IP addresses; * allows any",
     )
     threads: int = Field(8, ge=1, le=256, description="requests answered at the same time")
     encoder: str = Field("builtin", min_length=1, description="encoder of new datasets")
@@ -66,7 +66,7 @@ class Settings(BaseModel):
         16 * 2**20,
         ge=1,
         le=2**40,
-        description="largest JSON request, in bytes; a table with ?name= is a file",
+        description="largest JSON request, in bytes; a table sent with ?name= counts as a file",
     )
     max_rows: int = Field(1_000_000, ge=1, description="most rows in one load")
     max_key: int = Field(10_000, ge=1, le=10_000, description="longest key, in characters")
@@ -74,13 +74,15 @@ class Settings(BaseModel):
     max_queries: int = Field(256, ge=1, le=10_000, description="most questions in one request")
     max_k: int = Field(1_000, ge=1, le=100_000, description="most matches in one answer")
     at_once: int = Field(
-        256 * 2**10, ge=0, description="largest load answered at once, in bytes; a larger is a job"
+        256 * 2**10,
+        ge=0,
+        description="largest load answered at once, in bytes; a larger one is a job",
     )
     max_jobs: int = Field(16, ge=1, le=10_000, description="most jobs waiting their turn")
     kept_jobs: int = Field(100, ge=1, le=10_000, description="finished jobs remembered")
     idle_timeout: int = Field(120, ge=1, description="seconds before an idle connection is closed")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="least level that is logged: debug, info, warning or error"
+        "info", description="lowest level that is logged: debug, info, warning or error"
     )
 
 
