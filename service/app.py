@@ -16,7 +16,7 @@ GROUPS = (answers.routes, datasets.routes, entries.routes, jobs.routes, pages.ro
 ABOUT = """A dictionary that answers by meaning: every key counts in proportion to how well it fits.
 
 Errors are problems (RFC 9457), with every fault of the request in `errors`, or the first 100.
-Beside those that it lists, any route may answer 403 (a page of another site asks for a write, or
+Besides the statuses it lists, any route may answer 403 (a page of another site asks for a write, or
 the store can only be read), 405 (it has no such method) or 500 (the service failed; its log says
 why). Numbers are finite.
 """

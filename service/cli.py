@@ -51,11 +51,11 @@ tolerance_option = click.option(
     "--tolerance", help="How far weights may be from exact, such as 0.03; 0 scores every key."
 )
 precision_option = click.option(
-    "--precision", help="full, or half: 16 bits a component for large datasets."
+    "--precision", help="full, or half: 16 bits per component, in large datasets only."
 )
-as_of_option = click.option("--as-of", help="Only the first N entries, or those there by a time.")
+as_of_option = click.option("--as-of", help="Only the first N entries, or those stored by a time.")
 where_option = click.option(
-    "--where", metavar="CONDITION", help='Only entries of which it holds: price >= 5 and tag = "a".'
+    "--where", metavar="CONDITION", help='Only entries that meet it: price >= 5 and tag = "a".'
 )
 k_option = click.option("-k", default=10, show_default=True, help="Matches to show.")
 
@@ -178,42 +178,42 @@ def serve(**flags: Any) -> None:
 @click.option(
     "--format",
     type=click.Choice(["csv", "tsv", "json", "jsonl", "parquet"]),
-    help="Of the file, where its name does not say.",
+    help="Format of the file, if its name does not say.",
 )
-@click.option("--delimiter", help="Of CSV.")
+@click.option("--delimiter", help="Delimiter of CSV.")
 @click.option("--header/--no-header", default=None, help="Whether the first line names columns.")
-@click.option("--encoding", help="Of text, such as utf-8 or latin-1.")
+@click.option("--encoding", help="Encoding of the text, such as utf-8 or latin-1.")
 @click.option(
     "--decimal",
     type=click.Choice(["point", "comma"]),
-    help="What stands before decimals, where it was read wrong.",
+    help="Decimal mark of the file's numbers, if they were read wrong.",
 )
 @click.option(
     "--missing",
     multiple=True,
     metavar="TEXT",
-    help="A cell that says that there is no value, such as 'consultar'.",
+    help="A text that marks a cell as having no value, such as 'consultar'.",
 )
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
     default="stop",
     show_default=True,
-    help="What a row does that cannot be read: stop the load, or be left out.",
+    help="What to do about a row that cannot be read: stop the load, or leave the row out.",
 )
 @click.option(
     "--duplicates",
     type=click.Choice(["error", "first", "last", "mean"]),
     default="error",
     show_default=True,
-    help="Which values a key has that stands twice; error stops the load.",
+    help="Which values a repeated key gets; error stops the load.",
 )
 @click.option(
     "--if-exists",
     type=click.Choice(["error", "replace", "append"]),
     default="error",
     show_default=True,
-    help="What to do where the dataset is there already.",
+    help="What to do if the dataset is there already.",
 )
 @temperature_option
 @tolerance_option
@@ -233,7 +233,7 @@ def load(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Load FILE (CSV, TSV, JSON, JSON Lines, Parquet) as a dataset."""
+    """Load FILE (CSV, TSV, Markdown, JSON, JSON Lines, Parquet; gzipped or not) as a dataset."""
     flags = {flag: given.pop(flag) for flag in ("home", "encoder", "max_rows", "max_key")}
     settings = _settings(flags)
     types = _by_name("--column", map(_column, columns))
@@ -360,7 +360,7 @@ def datasets(home: Path | None, as_json: bool) -> None:
 @click.option(
     "--format",
     type=click.Choice(["csv", "jsonl", "parquet"]),
-    help="Of the file; as the name of the output ends, or CSV, if left out.",
+    help="Format to write; by the name of the output, if left out.",
 )
 @click.option(
     "--output",
@@ -372,7 +372,7 @@ def datasets(home: Path | None, as_json: bool) -> None:
     "--decimal",
     type=click.Choice(["point", "comma"]),
     default="point",
-    help="With comma, CSV is for spreadsheets in whose language decimals follow one.",
+    help="Decimal mark of CSV; comma is for spreadsheets in languages that write 1,5.",
 )
 @home_option
 @as_json
@@ -381,7 +381,7 @@ def export(
 ) -> None:
     """Write a dataset as CSV, JSON Lines or Parquet.
 
-    As --format or the name of the file says, else as JSON Lines with --json, and CSV without.
+    The format is that of --format or of the file's name; else JSON Lines with --json, or CSV.
     """
     with _opened(home, as_json) as catalog:
         from .errors import ServiceError
@@ -423,7 +423,7 @@ def reencode(name: str, encoder: str | None, home: Path | None, as_json: bool) -
 @home_option
 @as_json
 def configure(name: str, home: Path | None, as_json: bool, **given: str | None) -> None:
-    """Set what holds for every question of a dataset: temperature, tolerance, precision."""
+    """Set a dataset's temperature, tolerance or precision, for every question."""
     settings: dict[str, str | None] = {k: v for k, v in given.items() if v is not None}
     if not settings:
         raise click.UsageError("write --temperature, --tolerance or --precision")

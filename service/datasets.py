@@ -35,9 +35,9 @@ def datasets() -> DatasetsOut:
 @routes.post(
     "/datasets",
     responses={200: LoadOut, 201: LoadOut, 202: JobOut, **said(404, 409, 413, 415, 503, 507)},
-    description="A small table is answered when it is loaded; a larger one with a job, whose "
-    "progress stands at /jobs/{id}. The first is busy (503) where another write keeps it from its "
-    "turn; the second waits. A dry run says what would be loaded, and writes nothing.",
+    description="A small table is loaded before the answer; a larger one becomes a job, whose "
+    "progress is at /jobs/{id}. While others write, a small one may be refused as busy (503), and "
+    "a job waits its turn. A dry run says what would be loaded, and writes nothing.",
     openapi_extensions={"requestBody": BODY},
 )
 def create(query: LoadQuery) -> tuple[LoadOut | JobOut, int, dict[str, str]]:
@@ -57,7 +57,7 @@ def describe(path: DatasetPath, header: Conditions) -> Response:
 def change(
     path: DatasetPath, header: Conditions, body: SettingsBody
 ) -> tuple[DatasetOut, int, dict[str, str]]:
-    """Set a dataset's temperature, tolerance and precision."""
+    """Set a dataset's temperature, tolerance or precision."""
 
     def changed(dataset: SoftDict) -> DatasetOut:
         with dataset.turn:  # what is answered with is what was written

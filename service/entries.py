@@ -37,7 +37,7 @@ def get(path: EntryPath, header: Conditions) -> Response:
 @routes.put(
     ENTRY,
     responses={200: EntryOut, 201: EntryOut, **said(404, 409, 412, 413, 415, 503, 507)},
-    description="A column that is left out has no value then; an attribute stays as it was.",
+    description="A column that you leave out then has no value; an attribute stays as it was.",
 )
 def put(
     path: EntryPath, header: Conditions, body: EntryBody

@@ -96,7 +96,7 @@ Name = Annotated[
     ),
 ]
 Key = Annotated[
-    str, _at_most("max_key"), Field(description="the key, percent-encoded; slashes may stand as is")
+    str, _at_most("max_key"), Field(description="the key, percent-encoded; slashes need not be")
 ]
 MOST_NAMED = 10_000  # columns, or marks, in an option of a load
 LONGEST_ENCODER = 10_000  # characters: those of a circle's words stand in each description
@@ -175,8 +175,8 @@ StandingTolerance = Annotated[
 StandingPrecision = Annotated[
     Precision,
     Field(
-        description="bits a component of a large dataset's vectors in memory: 32 (full) or 16 "
-        "(half), which every answer's error counts in"
+        description="bits per component of a large dataset's vectors in memory: 32 (full) or 16 "
+        "(half); every answer's error includes what half costs"
     ),
 ]
 AsOf = Annotated[
@@ -184,13 +184,13 @@ AsOf = Annotated[
     BeforeValidator(_checked(parse_as_of)),
     BeforeValidator(_whole),  # first: pydantic goes from the last to the first
     Field(
-        description="only the first N entries (3), or those there by a time (2026-01-31, the whole "
-        "day; 2026-01-31T12:00:00Z), in UTC if it names no zone"
+        description="only the first N entries (3), or those stored by a time (2026-01-31, the "
+        "whole day; 2026-01-31T12:00:00Z), in UTC if it names no zone"
     ),
 ]
 
 WHERE = (
-    'only entries of which this holds, as price >= 5 and country = "ES", '
+    'only entries that meet this condition, such as price >= 5 and country = "ES", '
     'or as JSON: {"price": {"gte": 5}, "country": "ES"}'
 )
 TEXT = {"anyOf": [{"type": "string"}, {"type": "null"}]}
@@ -383,8 +383,8 @@ class ExportQuery(In):
     )
     decimal: Literal["point", "comma"] = Field(
         default="point",
-        description="with comma, CSV is as spreadsheets read it where decimals follow one: with ; "
-        "between cells, and a byte order mark",
+        description="decimal mark of CSV; comma is for spreadsheets in languages that write 1,5, "
+        "and has ; between cells and a byte order mark",
     )
 
 
@@ -484,19 +484,19 @@ class LoadQuery(In):
     )
     format: Literal["csv", "tsv", "json", "jsonl", "parquet"] | None = Field(
         default=None,
-        description="format of the table, where the content type or file name does not say",
+        description="format of the table, if the content type or file name does not say",
     )
     delimiter: (
         Annotated[str, Field(min_length=1, max_length=1), _load_option("delimiter")] | None
-    ) = Field(default=None, description="of CSV")
+    ) = Field(default=None, description="delimiter of CSV")
     header: bool | None = Field(
         default=None, description="whether the first line names the columns"
     )
     encoding: Annotated[str, Field(min_length=1), _load_option("encoding")] | None = Field(
-        default=None, description="of text, such as utf-8"
+        default=None, description="encoding of the text, such as utf-8"
     )
     decimal: Literal["point", "comma"] | None = Field(
-        default=None, description="what stands before decimals; by how a column looks, if left out"
+        default=None, description="decimal mark of numbers; found from the file if left out"
     )
     missing: Annotated[
         list[str] | None,
@@ -505,28 +505,35 @@ class LoadQuery(In):
         WithJsonSchema(TEXT),
     ] = Field(
         default=None,
-        description="cells that say that there is no value, such as consultar: texts separated by "
+        description="texts that mark a cell as having no value, such as consultar: separated by "
         "commas, or a JSON list",
     )
-    on_error: Literal["stop", "skip"] = Field(default="stop", description="what a bad row does")
+    on_error: Literal["stop", "skip"] = Field(
+        default="stop",
+        description="whether a row that cannot be read stops the load or is left out",
+    )
     duplicates: Literal["error", "first", "last", "mean"] = Field(
-        default="error", description="which value a key has that stands twice"
+        default="error", description="which values a repeated key gets; error stops the load"
     )
     if_exists: Literal["error", "replace", "append"] = Field(
-        default="error", description="what to do where the dataset exists"
+        default="error", description="what to do if the dataset exists"
     )
     encoder: (
         Annotated[
             str, AfterValidator(_encoder), Field(json_schema_extra={"maxLength": LONGEST_ENCODER})
         ]
         | None
-    ) = Field(default=None, description="encoder of the keys: builtin, random:SEED, circle")
+    ) = Field(
+        default=None,
+        description="encoder of the keys: builtin, random:SEED, circle, or the service's own",
+    )
     temperature: StandingTemperature = "auto"
     tolerance: StandingTolerance = None
     precision: StandingPrecision = "full"
     dry_run: bool = Field(default=False, description="read and infer everything, and write nothing")
     wait: bool | None = Field(
-        default=None, description="1 answers when the load is done, 0 at once with a job"
+        default=None,
+        description="1 answers when the load is done, 0 at once with a job; by size if left out",
     )
 
     @property

@@ -25,5 +25,5 @@ def job(path: JobPath) -> JobOut:
 
 @routes.delete("/jobs/<id>", responses={202: JobOut, **said(404, 409)})
 def cancel(path: JobPath) -> tuple[JobOut, int]:
-    """Ask a job to stop. It ends as cancelled, with nothing loaded, or as done if it just was."""
+    """Ask a job to stop; it ends as cancelled, with nothing loaded, unless it is done first."""
     return JobOut.of(runtime().jobs.cancel(path.id)), 202

@@ -47,12 +47,12 @@ class ColumnOut(Out):
     """A column of values, or an attribute."""
 
     name: str
-    type: ColumnType = Field(description="undecided where nothing has a value: the first one tells")
+    type: ColumnType = Field(description="undecided until the first value, which decides it")
     width: int | None = Field(default=None, description="components of a vector")
     attribute: bool = Field(
         default=False, description="to filter by, never blended; left out where it is false"
     )
-    unit: str | None = Field(default=None, description="of all its numbers, such as €, USD or %")
+    unit: str | None = Field(default=None, description="unit of its numbers, such as €, USD or %")
 
 
 class NumberBlendOut(Out):
@@ -126,11 +126,11 @@ class AttentionOut(Out):
     temperature: float
     temperature_source: str
     effective_keys: float
-    keys: int = Field(description="that are allowed: the weights sum to 1 over them")
+    keys: int = Field(description="keys that may answer: the weights sum to 1 over them")
     coverage: float = Field(description="share of the weight that was computed key by key")
     error: float = Field(
-        description="how far the weights of the scored keys, any sum of them and that of all "
-        "others can be from exact attention: total variation, at 95 %"
+        description="how far the weight of any scored key, of any set of them and of all others "
+        "together can be from exact attention: total variation, at 95 %"
     )
     scored: int = Field(description="keys scored one by one, from which the weights come")
 
@@ -146,7 +146,7 @@ class AnswerOut(Out):
     attention: AttentionOut
     confidence: float | None
     units: dict[str, str] = Field(
-        default={}, description="by column, of attributes too; left out where no column has one"
+        default={}, description="units by column, attributes too; left out if no column has one"
     )
     explanation: dict[str, Any] | None = Field(default=None, description="with explain=1 only")
 
@@ -236,14 +236,14 @@ class DatasetOut(Out):
     dimension: int
     temperature: str = Field(description="the setting")
     temperature_in_use: float | None = Field(
-        description="null where each query has its own, and where it is that of the encoder"
+        description="null if each query has its own, or if it is that of the encoder"
     )
     temperature_source: str
     tolerance: float | None = Field(description="the setting; null is the default one")
     tolerance_in_use: float
     precision: Precision = Field(description="the setting: full or half")
     precision_in_use: Precision = Field(
-        description="full while a dataset is small, or not sketched anew yet"
+        description="full while a dataset is small, and until its next sketch is made"
     )
     version: int
     created: float = Field(description="seconds since 1970, UTC")
