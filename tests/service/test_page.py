@@ -198,7 +198,7 @@ def test_weights_by_hand_blend_beside_those_of_attention(browser: Chrome) -> Non
     by_hand(browser, {"méxico": "1", "alemania": "1", "inglaterra": "", "perro": ""})
     until(browser, lambda: text(browser, "#hand-blend") == "8.5")
     by_hand(browser, {"méxico": "20 %", "alemania": "20.0%", "inglaterra": ",4e2", "perro": "x"})
-    weird = "Cannot be read as a weight: {}. Write numbers from 0 on, such as 12.5 or 12.5%."
+    weird = "Cannot be read as a weight: {}. Write numbers of 0 or more, such as 12.5 or 12.5%."
     until(browser, lambda: text(browser, "#hand-blend") == weird.format("x"))
     marked = browser.find_elements(By.CSS_SELECTOR, "#hand-weights [aria-invalid=true]")
     assert [each.get_property("value") for each in marked] == ["x"]
@@ -300,7 +300,7 @@ def test_a_key_without_values_is_said_to_be_there(browser: Chrome, bundled: Serv
     browser.get(bundled.origin + "/?lang=en&dataset=claves&q=pan")
     until(browser, lambda: weights(browser))
 
-    there = "the key is there, and has no values"
+    there = "the key is there, but has no values"
     assert text(browser, "#exact") == there
     assert said_aloud(browser).startswith(f"By exact lookup: {there}. ")
     browser.find_element(By.CSS_SELECTOR, "#hand summary").click()
