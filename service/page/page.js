@@ -387,6 +387,7 @@ function record(question) {
 
 function forget() {
   last = null;
+  weighing?.abort(); // its blends would be drawn by the columns of an answer that is gone
   $("result").hidden = true;
   $("spoken").textContent = "";
   document.title = "softdict";
