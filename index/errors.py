@@ -29,8 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from index.wording import listed
-from index.wording import short as short  # who shows faults cuts them with it, too
+from index.wording import listed, short
 
 TOLD = 100  # faults of one request, which are kept; of more it is said how many
 LONGEST_SAID = 2_000  # characters of a sentence that names them

@@ -134,7 +134,7 @@ def column_text(column: Any) -> str:
 
 
 def answer_lines(answer: Answer) -> Iterator[str]:
-    from index.errors import short
+    from index.wording import short
 
     if not answer.keys:
         yield "no entry may answer: there is none, or the condition or the moment allows none"

@@ -23,6 +23,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, Reque
 
 from index import errors as index_errors
 from index.errors import LONGEST_SAID, SoftDictError
+from index.wording import short
 
 from . import errors
 from .runtime import runtime
@@ -149,8 +150,8 @@ def faults(error: SoftDictError) -> list[FaultOut]:
 
 
 def _fault(fault: index_errors.Fault) -> FaultOut:
-    where = index_errors.short(fault.where, LONGEST_PLACE)
-    return FaultOut(where=where, message=index_errors.short(fault.message, LONGEST_SAID))
+    where = short(fault.where, LONGEST_PLACE)
+    return FaultOut(where=where, message=short(fault.message, LONGEST_SAID))
 
 
 def install(app: Flask) -> None:
