@@ -25,7 +25,7 @@ def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) 
     if not isinstance(given, Mapping):
         raise InvalidRequest(Fault("weights", 'write weights by key: {"a": 3, "b": 1}'))
     places = {key: snapshot.find(key) if isinstance(key, str) else None for key in given}
-    weights = {key: weight for key in given if (weight := _weight(given[key])) is not None}
+    weights = {key: weight for key in given if (weight := weight_of(given[key])) is not None}
     refused = InvalidRequest.of(_faults(dataset, given, places, weights))
     if refused.faults:
         raise refused
@@ -49,7 +49,7 @@ def _faults(
             yield Fault(f"weights.{key}", f"{dataset!r} has no such key")
     for key in given:
         if key not in weights:
-            yield Fault(f"weights.{key}", f"write a number from 0 to {LARGEST:.0e}")
+            yield no_weight(key)
     spelled = Counter(place for place in places.values() if place is not None)
     twice = "this key has a weight already, in another spelling of its accents"
     for key, place in places.items():
@@ -57,8 +57,13 @@ def _faults(
             yield Fault(f"weights.{key}", twice)
 
 
-def _weight(given: object) -> float | None:
-    """Give a weight as Python's own number: NumPy's short ones overflow in a sum."""
+def no_weight(key: str) -> Fault:
+    """Say that what is given for a key is no weight."""
+    return Fault(f"weights.{key}", f"write a number from 0 to {LARGEST:.0e}")
+
+
+def weight_of(given: object) -> float | None:
+    """Give a weight as Python's own number, None for what is none: short ones overflow in a sum."""
     if isinstance(given, bool) or not isinstance(given, Real):
         return None
     try:

@@ -24,8 +24,9 @@ from pydantic import (
 )
 
 from index.answers import Precision
+from index.comparing import no_weight, weight_of
 from index.encoders import check_spec
-from index.errors import Fault, InvalidRequest
+from index.errors import InvalidRequest
 from index.loading.options import COLUMN_CHOICES, LoadOptions
 from index.masks import MOST, parse_as_of
 from index.naming import LONGEST_NAME, check_name
@@ -278,17 +279,11 @@ class SearchBody(SearchQuery):
 def _weights(given: dict[str, Any]) -> dict[str, Any]:
     """Name what is no weight, or the first of very many: pydantic would gather them all."""
     refused = InvalidRequest.of(
-        Fault(f"weights.{name}", f"write a number from 0 to {LARGEST:.0e}")
-        for name, weight in given.items()
-        if not _is_weight(weight)
+        no_weight(name) for name, weight in given.items() if weight_of(weight) is None
     )
     if refused.faults:
         raise refused
     return given
-
-
-def _is_weight(given: object) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= LARGEST
 
 
 WEIGHT = {"type": "number", "minimum": 0, "maximum": LARGEST}
