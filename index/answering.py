@@ -198,7 +198,7 @@ def _answer(
                 snapshot,
                 snapshot.place(int(row)),
                 float(logit * attention.temperature),
-                min(float(weight), 1.0),  # it is listed, and may weigh more than all that was drawn
+                float(weight),
             )
             for row, logit, weight in top
             if row >= 0

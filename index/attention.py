@@ -221,9 +221,13 @@ class State:
 
     @property
     def top_weights(self) -> NDArray[np.float64]:
-        """The (q, k) weights of ``top_rows``, over every allowed key; 0 where there are fewer."""
+        """The (q, k) weights of ``top_rows``, over every allowed key; 0 where there are fewer.
+
+        At most 1: of a sample a key may be listed that scores above all that were drawn.
+        """
         peak = np.where(self.mass > 0, self.peak, 0)
-        return np.exp(self.top_logits - peak[:, np.newaxis]) / self._divisor[:, np.newaxis]
+        weights = np.exp(self.top_logits - peak[:, np.newaxis]) / self._divisor[:, np.newaxis]
+        return np.minimum(weights, 1.0)
 
     @property
     def _divisor(self) -> NDArray[np.float64]:
