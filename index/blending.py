@@ -14,11 +14,11 @@ from index.attention import attention_weights
 from index.search import (
     NORMAL,
     RANDOM_ACCESS,
-    SHARE_DRAWN_FROM,
     Attention,
     Mask,
     Rows,
     attend_keys,
+    is_drawn_from,
 )
 from index.snapshot import Place, Snapshot
 from index.values import blend_column
@@ -51,7 +51,7 @@ class _Scarce:
         """Keys that a scan scores while the rows that have a value are searched alone."""
         rows = int(np.count_nonzero(self.having))
         each = RANDOM_ACCESS * rows
-        return min(each, LOOK) if rows >= SHARE_DRAWN_FROM * len(self.having) else each
+        return min(each, LOOK) if is_drawn_from(rows, len(self.having)) else each
 
 
 def blend_attention(

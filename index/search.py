@@ -222,6 +222,11 @@ def _row(state: State, query: int) -> State:
 # Head and tail
 
 
+def is_drawn_from(allowed: int, rows: int) -> bool:
+    """Tell whether a sample is drawn where so many rows of a sketched block are allowed."""
+    return allowed >= max(SHARE_DRAWN_FROM * rows, FEWEST_DRAWN_FROM)
+
+
 @dataclass(frozen=True, eq=False)
 class _Part:
     """The sketched block of a snapshot, as a mask leaves it, and what came after it."""
@@ -241,7 +246,7 @@ class _Part:
             return None
         mask, rounding = allowed[: len(sketch)], max(ROUNDING, snapshot.rounding)
         count = len(mask) if keys == len(allowed) else int(np.count_nonzero(mask))
-        if count < max(SHARE_DRAWN_FROM * len(mask), FEWEST_DRAWN_FROM):
+        if not is_drawn_from(count, len(mask)):
             return None
         left = None if count == len(mask) else snapshot.left(sketch, allowed)
         return cls(sketch, allowed, left, keys, count, rounding)
