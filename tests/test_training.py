@@ -18,7 +18,7 @@ import sys
 import time
 import zlib
 from collections import Counter, defaultdict
-from itertools import permutations
+from itertools import islice, permutations
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
+from torch.utils.data import DataLoader
 from transformers import BertConfig, BertModel
 
 from index.confidence import confidence
@@ -39,6 +40,7 @@ from training import (
     evaluate,
     export,
     in_words,
+    lessons,
     prepare,
     quantise,
     student,
@@ -46,7 +48,7 @@ from training import (
     vocabulary,
 )  # fmt: skip
 from training.clauses import clause
-from training.lessons import Texts, disturb, strip_accents, typo
+from training.lessons import Lessons, Texts, disturb, strip_accents, typo
 from training.teach import taught, teach
 
 SHIPPED = Path("data/encoder/tokenizer.json")
@@ -197,6 +199,22 @@ def test_the_teachers_rows_are_of_the_texts_at_hand(tmp_path: Path) -> None:
 
     with pytest.raises(SystemExit, match="other texts"):
         teach(prepared, out)
+
+
+def test_a_folder_teaches_as_its_student_encodes(tmp_path: Path) -> None:
+    texts = ["abc", "h", "a b", "bad cab", "gg hh"]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "english.parquet")
+    for name in ("teacher", "other"):
+        model = model_of([*SPECIAL, *LETTERS], seed=len(name))
+        student.save(tmp_path / name, *model, torch.float32)
+
+    teach(tmp_path, tmp_path / "taught", tmp_path / "teacher")
+
+    expected = student.encode(*student.load(tmp_path / "teacher"), texts)
+    rows = taught(tmp_path, tmp_path / "taught")
+    np.testing.assert_allclose(rows, expected, atol=1e-2)  # bfloat16, where there is any
+    with pytest.raises(SystemExit, match=r"taught holds the rows of another teacher than .*other"):
+        teach(tmp_path, tmp_path / "taught", tmp_path / "other")
 
 
 def write_taught(folder: Path, rows: np.ndarray) -> None:
@@ -938,11 +956,14 @@ def write_lesson(folder: Path) -> None:
     (folder / "taught/english.sha256").write_text(hashlib.sha256(content).hexdigest())
 
 
-def learn(folder: Path, minutes: float = 0.002) -> None:
+def learn(
+    folder: Path, minutes: float = 0.002, *, languages: tuple[str, ...] = (), times: float = 1,
+    workers: int = 0,
+) -> None:  # fmt: skip
     train.train(
         folder / "prepared", folder / "taught", folder / "eval/stsb", folder / "start",
-        folder / "trained", minutes=minutes, words=1, rows_rate=1, body_rate=1, teacher_share=0,
-        human_from=0, seed=0,
+        folder / "trained", minutes=minutes, words=1, languages=languages, rows_rate=1, body_rate=1,
+        teacher_share=0, human_from=0, times=times, workers=workers, seed=0,
     )  # fmt: skip
 
 
@@ -950,7 +971,7 @@ def learn(folder: Path, minutes: float = 0.002) -> None:
 def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to learn from in small steps."""
     for name, size in {"POOL": 32, "TOKENS": 64, "PAIRS": 2, "HUMAN_PAIRS": 3}.items():
-        monkeypatch.setattr(train, name, size)
+        monkeypatch.setattr(lessons, name, size)
     write_lesson(tmp_path)
     return tmp_path
 
@@ -996,6 +1017,79 @@ def test_a_checkpoint_that_does_not_say_where_it_began_is_not_gone_on_from(lesso
 
     with pytest.raises(SystemExit, match="another start"):
         learn(lesson)
+
+
+def drawn(folder: Path, *, languages: tuple[str, ...] = (), times: float = 1) -> Lessons:
+    tokenizer, _ = student.load(folder / "start")
+    teacher = taught(folder / "prepared", folder / "taught")
+    return Lessons(
+        tokenizer, folder / "prepared", teacher, folder / "eval/stsb", words=1,
+        languages=languages, times=times, seed=0,
+    )  # fmt: skip
+
+
+def beginnings(folder: Path, ids: list[list[int]]) -> set[str]:
+    """The first letters of some texts. English ones begin with a to d, Dutch ones with e to h."""
+    tokenizer, _ = student.load(folder / "start")
+    return {tokenizer.id_to_token(row[1]) for row in ids} - {"[UNK]"}  # plurals have no piece
+
+
+@pytest.mark.parametrize(
+    ("languages", "letters"), [(("en",), "abcd"), ((), "abcdefgh"), (("nl", "en"), "abcdefgh")]
+)
+def test_lessons_are_of_the_languages_that_are_asked_for(
+    lesson: Path, languages: tuple[str, ...], letters: str
+) -> None:
+    found = list(islice(drawn(lesson, languages=languages), 60))
+
+    texts = [row.tolist() for each in found for row in each.texts[0]]
+    assert beginnings(lesson, texts) == set(letters)
+    names = [row for each in found for row in each.link[0]]
+    assert beginnings(lesson, names) <= set(letters)
+
+
+def test_of_a_language_that_nothing_is_written_in_there_are_no_lessons(lesson: Path) -> None:
+    with pytest.raises(SystemExit, match=r"prepared holds no text of sv"):
+        drawn(lesson, languages=("sv",))
+
+
+def test_a_larger_step_has_as_many_times_the_tokens_and_the_root_of_that_of_pairs(
+    lesson: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lessons, "HUMAN_PAIRS", 1)
+
+    found = list(islice(drawn(lesson, times=4), 20))
+
+    assert 64 < max(each.texts[0].size for each in found) <= 4 * 64
+    assert {len(each.opinion[1]) for each in found} == {2}
+    for each in found:
+        assert len(each.teacher) == len(each.texts[0]) == len(each.texts[1])
+
+
+def test_a_row_in_a_larger_step_counts_as_seen_as_often_before() -> None:
+    _, body = model_of([*SPECIAL, *LETTERS], seed=0)
+
+    rows, _ = train.optimisers(body, times=8)
+
+    (state,) = rows.state.values()
+    np.testing.assert_allclose(state["sum"].numpy(), 1e-7 / 64)
+
+
+def test_processes_draw_lessons_of_their_own(lesson: Path) -> None:
+    loader = DataLoader(drawn(lesson), batch_size=None, num_workers=2, collate_fn=list)
+
+    first, second = islice(loader, 2)
+
+    assert first[0][0].tolist() != second[0][0].tolist()
+    again = next(iter(drawn(lesson))), next(iter(drawn(lesson)))
+    np.testing.assert_array_equal(again[0].texts[0], again[1].texts[0])
+
+
+@quiet
+def test_a_training_takes_what_other_processes_draw(lesson: Path) -> None:
+    learn(lesson, 0.02, languages=("en",), times=1, workers=2)
+
+    assert torch.load(lesson / "trained/checkpoint.pt", weights_only=True)["step"] > 1
 
 
 @quiet
@@ -1258,7 +1352,7 @@ def test_what_ships_has_less_of_what_all_texts_share(tmp_path: Path) -> None:
 
     tokenizer, bert = student.load(tmp_path / "out")
     common = export.taken_away(export.less_in_common([tmp_path / "out"], tokenizer, bert, []))
-    ids, mask = student.padded(student.token_ids(tokenizer, texts))
+    ids, mask = map(torch.from_numpy, student.padded(student.token_ids(tokenizer, texts)))
     words, body = bert.get_input_embeddings()(ids), export.Body(bert, common)
     traced = body(words, mask.float()).detach().numpy()  # what body.onnx is made of
     np.testing.assert_allclose(traced, expected, atol=5e-3)
@@ -1422,7 +1516,7 @@ def test_the_int8_body_gives_nearly_the_rows_of_the_plain_one(tmp_path: Path) ->
 
     export.write_body(bert, common, texts[100:], tmp_path / "body.onnx")
 
-    ids, mask = student.padded(texts[:100])
+    ids, mask = map(torch.from_numpy, student.padded(texts[:100]))
     words = bert.get_input_embeddings()(ids).detach()
     plain = export.Body(bert, common)(words, mask.float()).detach().numpy()
     fast = onnxruntime.InferenceSession(tmp_path / "body.onnx")

@@ -41,10 +41,11 @@ def open_encoder(name: str) -> Encode:
 
         return BuiltinEncoder(Path(name[5:])).encode
     if name == "teacher":
-        from training.teach import embed, load_teacher
+        from training import student, teach
 
-        tokenizer, body = load_teacher()
-        return lambda texts: embed(list(texts), tokenizer, body)
+        tokenizer, body = teach.load_teacher()
+        body = student.to_device(body)
+        return lambda texts: student.encode(tokenizer, body, list(texts))
     from index.encoders.transformer import TransformerEncoder
 
     return TransformerEncoder(str(Path(name).absolute())).encode

@@ -98,8 +98,8 @@ def in_int8(bert, common: torch.Tensor, ids: list[list[int]]) -> Body:
     """Return the body with its maps in int8; they exist as ONNX operations alone."""
     body = Body(copy.deepcopy(bert), common).eval()
     words = bert.get_input_embeddings().weight.detach()
-    batches = student.batches([len(row) for row in ids], student.ENCODED)
-    padded = (student.padded([ids[i] for i in batch]) for batch in batches)
+    batches = student.batches([len(row) for row in ids], student.ENCODED["cpu"])
+    padded = (map(torch.from_numpy, student.padded([ids[i] for i in b])) for b in batches)
     seen = quantise.watch(body, ((words[pieces], mask.float()) for pieces, mask in padded))
     narrow = {layer.output.dense: layer.intermediate.dense for layer in body.bert.encoder.layer}
     for dense, wide in narrow.items():

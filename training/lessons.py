@@ -1,16 +1,19 @@
 """Draw what a student is trained on: texts by MIX, categories and members, what people scored."""
 
+import itertools
 import json
 import random
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
-import torch
+from torch.utils.data import IterableDataset, get_worker_info
 
+from training import student
 from training.evaluate import human_scores
 
 # Share of texts for each (kind, language); None is any language that is not named.
@@ -18,7 +21,7 @@ MIX = {
     ("sentence", "es"): 0.38, ("sentence", None): 0.20, ("sentence", "de"): 0.27,
     ("sentence", "fr"): 0.24, ("sentence", "en"): 0.80,
     ("word", "es"): 0.08, ("word", None): 0.06, ("word", "en"): 0.05,
-    ("paragraph", None): 0.012, ("gloss", "en"): 0.02, ("form", "en"): 0.20,
+    ("paragraph", None): 0.03, ("gloss", "en"): 0.08, ("form", "en"): 0.20,
     ("question", "en"): 0.30, ("phrase", None): 0.05, ("phrase", "en"): 0.05,
     ("clause", "es"): 0.20, ("clause", None): 0.06, ("clause", "de"): 0.15, ("clause", "fr"): 0.15,
     ("clause", "en"): 0.20,
@@ -26,6 +29,10 @@ MIX = {
 TWICE = ("en", "es")  # languages drawn twice as often for human scores, Spanish for categories too
 NO_ACCENTS, TYPOS, PLURALS = 0.12, 0.05, 0.06  # shares of texts
 NO_POINT = 0.2  # share of sentences
+POOL = 16_000  # texts tokenised and sorted at a time
+TOKENS = 2_600  # of a step's texts
+PAIRS = 72  # category–member pairs in a step
+HUMAN_PAIRS = 64  # pairs with human scores in a step
 PLURAL = {
     "es": [("z", "ces"), ("ón", "ones"), ("", "s")],
     "pt": [("ão", "ões"), ("m", "ns"), ("", "s")],
@@ -68,18 +75,26 @@ def often(languages: Iterable[str]) -> list[str]:
 class Texts:
     """Rows of every kind and language, each with its teacher row, drawn by MIX."""
 
-    def __init__(self, prepared: Path, teacher: np.ndarray, words: float, seed: int) -> None:
+    def __init__(
+        self, prepared: Path, teacher: np.ndarray, words: float, languages: Collection[str]
+    ) -> None:
         table = pq.read_table(prepared / "rows.parquet")
         self.english = pq.read_table(prepared / "english.parquet")["text"].to_pylist()
         self.teacher = teacher
         self.text = table["text"].to_pylist()
         self.targets = [np.array(row) for row in table["targets"].to_pylist()]
         self.weights = [np.array(row, np.float32) for row in table["weights"].to_pylist()]
-        self.rng = random.Random(seed)
+        self.rng = random.Random()
         keys = list(zip(table["kind"].to_pylist(), table["language"].to_pylist(), strict=True))
         self.groups = grouped(keys, [int(row[0]) for row in self.targets])
-        shares = {key: share(*key, words) for key in self.groups}
+        shares = {
+            (kind, language): share(kind, language, words)
+            for kind, language in self.groups if not languages or language in languages
+        }  # fmt: skip
         self.shares = {key: found for key, found in shares.items() if found}
+        if not self.shares:
+            named = ", ".join(languages) or "any language"
+            raise SystemExit(f"{prepared} holds no text of {named}")
         self.queues: dict[tuple[str, str], list[int]] = {key: [] for key in self.shares}
 
     def draw(self, n: int) -> tuple[list[str], np.ndarray]:
@@ -137,10 +152,11 @@ def share(kind: str, language: str, words: float) -> float:
 class Hypernyms:
     """Category–member pairs in mixed languages."""
 
-    def __init__(self, prepared: Path, seed: int) -> None:
+    def __init__(self, prepared: Path, languages: Collection[str]) -> None:
         content = json.loads((prepared / "hypernyms.json").read_text())
         self.names, pairs = content["names"], content["pairs"]
-        self.rng = random.Random(seed)
+        self.languages = languages
+        self.rng = random.Random()
         self.pairs = [(p["category"], p["member"]) for p in pairs]
         self.related = set(self.pairs)
         size = Counter(category for category, _ in self.pairs)
@@ -151,7 +167,10 @@ class Hypernyms:
 
     def name(self, identity: str) -> str:
         names = self.names[identity]
-        foreign = often(language for language in names if language != "en")
+        foreign = often(
+            language for language in names
+            if language != "en" and (not self.languages or language in self.languages)
+        )  # fmt: skip
         language = "en" if not foreign or self.rng.random() < 0.25 else self.rng.choice(foreign)
         return disturb(self.rng.choice(names[language][:2]), language, "word", self.rng)
 
@@ -161,22 +180,24 @@ class Hypernyms:
         for category, member in self.rng.choices(self.pairs, cum_weights=self.weights, k=2 * n):
             chosen.setdefault(category, member)
         pairs = list(chosen.items())[:n]
-        mask = torch.tensor([[(c, m) in self.related for _, m in pairs] for c, _ in pairs])
-        mask.fill_diagonal_(False)
+        mask = np.array([[(c, m) in self.related for _, m in pairs] for c, _ in pairs])
+        np.fill_diagonal(mask, val=False)
         return [self.name(c) for c, _ in pairs], [self.name(m) for _, m in pairs], mask
 
 
 class Human:
     """STSb train: pairs of sentences with human scores, in mixed languages; ``least`` or more."""
 
-    def __init__(self, folder: Path, least: int, seed: int) -> None:
-        self.rng = random.Random(seed)
+    def __init__(self, folder: Path, least: int, languages: Collection[str]) -> None:
+        self.rng = random.Random()
         tables = human_scores(folder, "train")
+        if languages:
+            tables = {language: tables[language] for language in languages if language in tables}
         self.tables = [tables[language] for language in often(tables)]
         if not self.tables or len(self.tables[0]) < least:
             raise SystemExit(f"{folder} wants tables stsb-xx-train.csv of {least} pairs or more")
 
-    def draw(self, n: int) -> tuple[list[str], list[str], torch.Tensor]:
+    def draw(self, n: int) -> tuple[list[str], list[str], np.ndarray]:
         a, b, scores = [], [], []
         for i in self.rng.sample(range(len(self.tables[0])), n):
             first = self.rng.choice(self.tables)[i]
@@ -184,4 +205,63 @@ class Human:
             a.append(first[0])
             b.append(second[1])
             scores.append(first[2])
-        return a, b, torch.tensor(scores)
+        return a, b, np.array(scores, np.float32)
+
+
+Ids = list[list[int]]
+
+
+class Lesson(NamedTuple):
+    """What one step learns from."""
+
+    texts: tuple[np.ndarray, np.ndarray]  # padded ids and mask (n, t) of texts of like length
+    teacher: np.ndarray  # their teacher rows (n, d)
+    link: tuple[Ids, np.ndarray] | None  # categories and then their members, and who is related
+    opinion: tuple[Ids, np.ndarray]  # sentences and then those beside them, and scores from 0 to 1
+
+
+class Lessons(IterableDataset):
+    """Lessons for ever, each of ``times`` as many texts as a step on two cores has.
+
+    Of categories and human scores it has the root of that times as many.
+    """
+
+    def __init__(
+        self, tokenizer, prepared: Path, teacher: np.ndarray, stsb: Path, *,
+        words: float, languages: Collection[str], times: float, seed: int,
+    ) -> None:  # fmt: skip
+        self.tokenizer, self.seed = tokenizer, seed
+        self.tokens = round(TOKENS * times)
+        self.pool, self.n_pairs, self.n_scored = (
+            round(n * times**0.5) for n in (POOL, PAIRS, HUMAN_PAIRS)
+        )  # fmt: skip
+        self.texts = Texts(prepared, teacher, words, languages)
+        self.hypernyms = Hypernyms(prepared, languages)
+        self.human = Human(stsb, self.n_scored, languages)
+
+    def __iter__(self) -> Iterator[Lesson]:
+        worker = get_worker_info()
+        name = f"{self.seed} {worker.id}" if worker else str(self.seed)
+        for part in (self.texts, self.hypernyms, self.human):
+            part.rng = random.Random(f"{type(part).__name__} {name}")
+        for batch, teacher in itertools.chain.from_iterable(self.pools()):
+            yield Lesson(batch, teacher, self.link(), self.opinion())
+
+    def pools(self) -> Iterator[Iterator[tuple]]:
+        while True:
+            pool, teacher = self.texts.draw(self.pool)
+            ids = student.token_ids(self.tokenizer, pool)
+            order = list(student.batches([len(row) for row in ids], self.tokens))
+            self.texts.rng.shuffle(order)
+            teacher = teacher.astype(np.float16)  # half as much for a worker to send
+            yield ((student.padded([ids[i] for i in rows]), teacher[rows]) for rows in order)
+
+    def link(self) -> tuple[Ids, np.ndarray] | None:
+        if not self.hypernyms.pairs:
+            return None
+        categories, members, related = self.hypernyms.draw(self.n_pairs)
+        return student.token_ids(self.tokenizer, categories + members), related
+
+    def opinion(self) -> tuple[Ids, np.ndarray]:
+        first, second, scores = self.human.draw(self.n_scored)
+        return student.token_ids(self.tokenizer, first + second), scores / 5

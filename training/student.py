@@ -13,7 +13,7 @@ from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 from transformers import BertModel
 
 MAX_TOKENS = 256
-ENCODED = 6_000  # tokens at a time
+ENCODED = {"cpu": 6_000, "cuda": 120_000}  # tokens at a time
 SYMBOLS = ("Sc", "Sk", "Sm", "So", "No", "Nl", "Me")  # Unicode's categories
 DRAWN = r"[\x{fe00}-\x{fe0f}\x{e0100}-\x{e01ef}\x{20e3}]+"  # how the sign before is drawn
 MARKS = r"\x{300}-\x{36f}\x{653}-\x{655}"  # above and below Latin, Greek, Cyrillic, Arabic letters
@@ -29,6 +29,14 @@ def load(folder: Path) -> tuple[Tokenizer, BertModel]:
     return tokenizer, body.eval()
 
 
+def to_device(body):
+    """Move a body to where it is computed with: a GPU where there is one."""
+    if torch.cuda.is_available():
+        body.set_attn_implementation("sdpa")
+        return body.cuda()
+    return body
+
+
 @torch.no_grad()
 def set_rows(body: BertModel, found: torch.Tensor) -> None:
     """Give a body another vocabulary's (n, d) rows, in place."""
@@ -42,7 +50,7 @@ def approach_teacher(tokenizer: Tokenizer, body: BertModel, teacher, share: floa
 
     The student has come from them, so what lies between is of use too.
     """
-    teacher_tokenizer, teacher_body = teacher
+    teacher_tokenizer, teacher_body = teacher[0], teacher[1].to(body.device)
     theirs = teacher_body.state_dict()
     for name, weight in body.state_dict().items():
         if "word_embeddings" not in name and weight.is_floating_point():
@@ -108,7 +116,7 @@ def save(
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.json").unlink(missing_ok=True)  # half saved, it is no student to load
-    copy.deepcopy(body).to(dtype).save_pretrained(folder)
+    copy.deepcopy(body).to("cpu", dtype).save_pretrained(folder)
     tokenizer.no_padding()
     tokenizer.no_truncation()
     (folder / "tokenizer.json").write_text(tokenizer.to_str(), encoding="utf-8")
@@ -163,13 +171,13 @@ def token_ids(tokenizer: Tokenizer, texts: list[str], max_tokens: int = MAX_TOKE
     return [encoding.ids for encoding in tokenizer.encode_batch_fast(texts)]
 
 
-def padded(ids: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+def padded(ids: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     """Return ids and mask, both (b, t) int64; id 0 pads."""
     lengths = np.array([len(row) for row in ids])
     out = np.zeros((len(ids), lengths.max()), np.int64)
     mask = np.arange(out.shape[1]) < lengths[:, None]
     out[mask] = np.concatenate(ids)
-    return torch.from_numpy(out), torch.from_numpy(mask.astype(np.int64))
+    return out, mask.astype(np.int64)
 
 
 def batches(lengths: list[int], tokens: int):
@@ -184,14 +192,13 @@ def batches(lengths: list[int], tokens: int):
         yield batch
 
 
-def autocast() -> torch.autocast:
-    """Compute in bfloat16 where the processor does; elsewhere it is imitated, 4 to 20 times slower.
+def autocast(device: torch.device) -> torch.autocast:
+    """Compute in bfloat16 where the device does; elsewhere it is imitated, 4 to 20 times slower.
 
     oneDNN counts every processor with AVX-512 as one that does.
     """
-    return torch.autocast(
-        "cpu", torch.bfloat16, torch.cpu.get_capabilities().get("avx512_bf16", False)
-    )
+    does = device.type != "cpu" or torch.cpu.get_capabilities().get("avx512_bf16", False)
+    return torch.autocast(device.type, torch.bfloat16, does)
 
 
 def pooled(hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -201,22 +208,23 @@ def pooled(hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.normalize(mean, dim=-1)
 
 
-def forward(body, ids: list[list[int]]) -> torch.Tensor:
-    """Return unit rows (n, d) of texts of like length."""
-    inputs, mask = padded(ids)
-    with autocast():
+def forward(body, inputs: np.ndarray, mask: np.ndarray) -> torch.Tensor:
+    """Return unit rows (n, d) of texts of like length, from their padded ids and mask (n, t)."""
+    inputs, mask = (torch.from_numpy(given).to(body.device) for given in (inputs, mask))
+    with autocast(body.device):
         hidden = body(input_ids=inputs, attention_mask=mask).last_hidden_state
     return pooled(hidden, mask)
 
 
-def unit_rows(body, ids: list[list[int]], tokens: int) -> torch.Tensor:
+def unit_rows(body, ids: list[list[int]], tokens: int | None = None) -> torch.Tensor:
     """Return unit rows (n, d) of texts of any lengths, ``tokens`` padded ones at a time."""
+    tokens = tokens or ENCODED[body.device.type]
     parts = list(batches([len(row) for row in ids], tokens))
-    found = torch.cat([forward(body, [ids[i] for i in part]) for part in parts])
-    return found[np.argsort(np.concatenate(parts))]
+    found = torch.cat([forward(body, *padded([ids[i] for i in part])) for part in parts])
+    return found[torch.from_numpy(np.argsort(np.concatenate(parts))).to(found.device)]
 
 
 @torch.inference_mode()
 def encode(tokenizer: Tokenizer, body: BertModel, texts: list[str]) -> np.ndarray:
     """Return unit rows (n, d)."""
-    return unit_rows(body, token_ids(tokenizer, texts), ENCODED).numpy()
+    return unit_rows(body, token_ids(tokenizer, texts)).cpu().numpy()

