@@ -5,7 +5,7 @@
 >>> prices["méxico"]
 7
 >>> round(prices.search("país").value, 2)
-8.61
+8.54
 
 What is refused is a ``SoftDictError``; ``index.errors`` has them all.
 """

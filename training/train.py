@@ -187,6 +187,7 @@ def train(
     torch.manual_seed(seed)
     out.mkdir(parents=True, exist_ok=True)
     limit = 60 * minutes
+    start = teach.folder_of(start)
     origin = corpus.fingerprint(
         start / "tokenizer.json", start / "model.safetensors", taught / teach.MARK
     )
