@@ -626,6 +626,30 @@ os._exit(0)
 """
 
 
+FORKED_TO_THE_END = """
+import os, sys
+from index import open_encoder
+encoder = open_encoder("builtin")
+encoder.encode([f"a text {i}" for i in range(300)])  # its session has threads that wait for more
+if sys.argv[1] == "let go":
+    del encoder
+child = os.fork()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(open_encoder("builtin").encode_queries(["a"]).shape, flush=True)
+sys.exit(7)  # so that all that it has is freed
+"""
+
+
+@pytest.mark.parametrize("encoder", ["held", "let go"])
+def test_a_forked_process_ends_though_the_encoders_threads_stayed_in_the_other(encoder):
+    forked = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED_TO_THE_END, encoder]
+
+    done = subprocess.run(forked, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+
+    assert (done.returncode, done.stdout) == (7, "(1, 384)\n"), done.stderr
+
+
 @pytest.mark.parametrize(
     ("spec", "said"),
     [("random:7", "2 b"), ("builtin", "2 b"), ("own", "this process was forked from the one")],

@@ -11,6 +11,7 @@ arrives together, and runs a model that only one thread may use (``worker`` says
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import math
 import os
@@ -81,12 +82,14 @@ def open_encoder(spec: str | Encoder = "builtin") -> EncoderWorker:
 def _begin_anew() -> None:
     """Let a forked process open encoders of its own: the threads of these stayed in the other.
 
-    Not those of torch, which waits there for threads of its own, without end.
+    Not those of torch, which waits there for threads of its own, without end. So would ONNX Runtime
+    at its end, and it gets none here: a reference too many keeps the session past the interpreter.
     """
     global _opening
     _opening = threading.RLock()
     _teaching.clear()
-    _open.pop("builtin", None)
+    if left := _open.pop("builtin", None):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(left))
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
