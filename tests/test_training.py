@@ -1044,7 +1044,8 @@ def test_lessons_are_of_the_languages_that_are_asked_for(
 
     texts = [row.tolist() for each in found for row in each.texts[0]]
     assert beginnings(lesson, texts) == set(letters)
-    names = [row for each in found for row in each.link[0]]
+    names = [row for each in found if each.link for row in each.link[0]]
+    assert len(names) > 60
     assert beginnings(lesson, names) <= set(letters)
 
 
@@ -1061,7 +1062,7 @@ def test_a_larger_step_has_as_many_times_the_tokens_and_the_root_of_that_of_pair
     found = list(islice(drawn(lesson, times=4), 20))
 
     assert 64 < max(each.texts[0].size for each in found) <= 4 * 64
-    assert {len(each.opinion[1]) for each in found} == {2}
+    assert [len(each.opinion[1]) for each in found if each.opinion] == [2] * 10
     for each in found:
         assert len(each.teacher) == len(each.texts[0]) == len(each.texts[1])
 

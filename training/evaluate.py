@@ -43,8 +43,7 @@ def open_encoder(name: str) -> Encode:
     if name == "teacher":
         from training import student, teach
 
-        tokenizer, body = teach.load_teacher()
-        body = student.to_device(body)
+        tokenizer, body = student.at_work(teach.folder_of(teach.PACKAGED))
         return lambda texts: student.encode(tokenizer, body, list(texts))
     from index.encoders.transformer import TransformerEncoder
 

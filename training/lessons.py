@@ -68,6 +68,11 @@ def disturb(text: str, language: str, kind: str, rng: random.Random) -> str:
     return text
 
 
+def wanted(language: str, languages: Collection[str]) -> bool:
+    """Say whether a language is among those that are asked for: without any, all are."""
+    return not languages or language in languages
+
+
 def often(languages: Iterable[str]) -> list[str]:
     return [language for language in languages for _ in range(2 if language in TWICE else 1)]
 
@@ -89,7 +94,7 @@ class Texts:
         self.groups = grouped(keys, [int(row[0]) for row in self.targets])
         shares = {
             (kind, language): share(kind, language, words)
-            for kind, language in self.groups if not languages or language in languages
+            for kind, language in self.groups if wanted(language, languages)
         }  # fmt: skip
         self.shares = {key: found for key, found in shares.items() if found}
         if not self.shares:
@@ -169,7 +174,7 @@ class Hypernyms:
         names = self.names[identity]
         foreign = often(
             language for language in names
-            if language != "en" and (not self.languages or language in self.languages)
+            if language != "en" and wanted(language, self.languages)
         )  # fmt: skip
         language = "en" if not foreign or self.rng.random() < 0.25 else self.rng.choice(foreign)
         return disturb(self.rng.choice(names[language][:2]), language, "word", self.rng)
@@ -191,9 +196,8 @@ class Human:
     def __init__(self, folder: Path, least: int, languages: Collection[str]) -> None:
         self.rng = random.Random()
         tables = human_scores(folder, "train")
-        if languages:
-            tables = {language: tables[language] for language in languages if language in tables}
-        self.tables = [tables[language] for language in often(tables)]
+        chosen = often(language for language in tables if wanted(language, languages))
+        self.tables = [tables[language] for language in chosen]
         if not self.tables or len(self.tables[0]) < least:
             raise SystemExit(f"{folder} wants tables stsb-xx-train.csv of {least} pairs or more")
 
@@ -212,12 +216,12 @@ Ids = list[list[int]]
 
 
 class Lesson(NamedTuple):
-    """What one step learns from."""
+    """What a step learns from: texts, and by turns (of each process) categories or human scores."""
 
     texts: tuple[np.ndarray, np.ndarray]  # padded ids and mask (n, t) of texts of like length
     teacher: np.ndarray  # their teacher rows (n, d)
     link: tuple[Ids, np.ndarray] | None  # categories and then their members, and who is related
-    opinion: tuple[Ids, np.ndarray]  # sentences and then those beside them, and scores from 0 to 1
+    opinion: tuple[Ids, np.ndarray] | None  # sentences, then those beside them, and scores to 1
 
 
 class Lessons(IterableDataset):
@@ -244,8 +248,9 @@ class Lessons(IterableDataset):
         name = f"{self.seed} {worker.id}" if worker else str(self.seed)
         for part in (self.texts, self.hypernyms, self.human):
             part.rng = random.Random(f"{type(part).__name__} {name}")
-        for batch, teacher in itertools.chain.from_iterable(self.pools()):
-            yield Lesson(batch, teacher, self.link(), self.opinion())
+        for number, (batch, teacher) in enumerate(itertools.chain.from_iterable(self.pools())):
+            link, opinion = (None, self.opinion()) if number % 2 else (self.link(), None)
+            yield Lesson(batch, teacher, link, opinion)
 
     def pools(self) -> Iterator[Iterator[tuple]]:
         while True:

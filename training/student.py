@@ -29,12 +29,13 @@ def load(folder: Path) -> tuple[Tokenizer, BertModel]:
     return tokenizer, body.eval()
 
 
-def to_device(body):
-    """Move a body to where it is computed with: a GPU where there is one."""
+def at_work(folder: Path):
+    """Load a student to where it computes: a GPU where there is one."""
+    tokenizer, body = load(folder)
     if torch.cuda.is_available():
         body.set_attn_implementation("sdpa")
-        return body.cuda()
-    return body
+        body.to("cuda")
+    return tokenizer, body
 
 
 @torch.no_grad()
@@ -208,12 +209,17 @@ def pooled(hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.normalize(mean, dim=-1)
 
 
+def beside(body, given: np.ndarray) -> torch.Tensor:
+    """Bring an array to where a body computes."""
+    return torch.from_numpy(given).to(body.device)
+
+
 def forward(body, inputs: np.ndarray, mask: np.ndarray) -> torch.Tensor:
     """Return unit rows (n, d) of texts of like length, from their padded ids and mask (n, t)."""
-    inputs, mask = (torch.from_numpy(given).to(body.device) for given in (inputs, mask))
+    shown = beside(body, mask)
     with autocast(body.device):
-        hidden = body(input_ids=inputs, attention_mask=mask).last_hidden_state
-    return pooled(hidden, mask)
+        hidden = body(input_ids=beside(body, inputs), attention_mask=shown).last_hidden_state
+    return pooled(hidden, shown)
 
 
 def unit_rows(body, ids: list[list[int]], tokens: int | None = None) -> torch.Tensor:

@@ -59,8 +59,7 @@ def teach(prepared: Path, out: Path, teacher: Path = PACKAGED) -> None:
         mark.write_text(origin)
     if mark.read_text() != origin:
         raise SystemExit(f"{out} holds the rows of another teacher than {teacher}: remove it")
-    tokenizer, body = student.load(teacher)
-    body = student.to_device(body)
+    tokenizer, body = student.at_work(teacher)
     began, done = time.time(), 0
     for start in range(0, len(order), SHARD):
         path = out / f"{start:08d}.npz"

@@ -79,8 +79,7 @@ class Training:
     """A student that learns: its weights, its optimisers, and how far it has come."""
 
     def __init__(self, start: Path, out: Path, origin: str, times: float) -> None:
-        self.tokenizer, body = student.load(start)  # eval mode: it needs no dropout
-        self.body = student.to_device(body)
+        self.tokenizer, self.body = student.at_work(start)  # eval mode: it needs no dropout
         self.optims = optimisers(self.body, times)
         self.part = round(PART * times)
         self.out, self.origin = out, origin
@@ -124,21 +123,20 @@ class Training:
         """Return the unit rows of the first half of some texts, and of the second."""
         return student.unit_rows(self.body, ids, self.part).chunk(2)
 
-    def here(self, given: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(given).to(self.body.device)
-
     def distil(self, texts: tuple[np.ndarray, np.ndarray], teacher: np.ndarray) -> torch.Tensor:
-        loss, cosine = distillation(student.forward(self.body, *texts), self.here(teacher).float())
+        rows = student.forward(self.body, *texts)
+        loss, cosine = distillation(rows, student.beside(self.body, teacher).float())
         self.noted("cosine", cosine)
         return loss
 
     def link(self, ids: Ids, related: np.ndarray) -> torch.Tensor:
         above, below = self.halves(ids)
-        return self.noted("link", contrast(above, below, self.here(related)))
+        return self.noted("link", contrast(above, below, student.beside(self.body, related)))
 
     def opinion(self, ids: Ids, scores: np.ndarray) -> torch.Tensor:
         a, b = self.halves(ids)
-        return self.noted("human", disagreement((a * b).sum(-1), self.here(scores)))
+        scored = student.beside(self.body, scores)
+        return self.noted("human", disagreement((a * b).sum(-1), scored))
 
     def learn(self, loss: torch.Tensor, *rates: float) -> None:
         """Make one step down this loss."""
@@ -206,8 +204,7 @@ def train(
     )  # fmt: skip
     loader = DataLoader(
         lessons, batch_size=None, collate_fn=lambda lesson: lesson, num_workers=workers,
-        prefetch_factor=PREFETCHED if workers else None,
-        worker_init_fn=deaf,
+        prefetch_factor=PREFETCHED if workers else None, worker_init_fn=deaf,
     )  # fmt: skip
     saved, clock = run.elapsed, time.monotonic()
     with stops() as asked:
@@ -215,9 +212,9 @@ def train(
             now = time.monotonic()
             run.elapsed, clock = run.elapsed + min(now - clock, LONGEST_STEP), now
             loss = run.distil(lesson.texts, lesson.teacher)
-            if run.step % 2 == 0 and lesson.link:
+            if lesson.link:
                 loss = loss + 0.15 * run.link(*lesson.link)
-            if run.step % 2 and run.elapsed > human_from * limit:
+            if lesson.opinion and run.elapsed > human_from * limit:
                 loss = loss + run.opinion(*lesson.opinion)
             rate = min(1, (run.step + 1) / WARM_UP) * max(0, 1 - run.elapsed / limit)
             run.learn(loss, ROWS_LR * rows_rate * rate, BODY_LR * body_rate * rate)
@@ -253,7 +250,7 @@ if __name__ == "__main__":
     parser.add_argument("--human-from", type=float, default=0.55,
                         help="share of the time before human scores count")  # fmt: skip
     parser.add_argument("--times", type=float, default=1,
-                        help="as many texts in a step; a GPU wants 16")  # fmt: skip
+                        help="as many texts in a step; a GPU wants 32")  # fmt: skip
     parser.add_argument("--workers", type=int, default=0, help="processes that draw texts")
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
     with in_words():
