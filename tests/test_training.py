@@ -18,6 +18,7 @@ import sys
 import time
 import zlib
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from itertools import islice, permutations
 from pathlib import Path
 
@@ -48,7 +49,7 @@ from training import (
     vocabulary,
 )  # fmt: skip
 from training.clauses import clause
-from training.lessons import Lessons, Texts, disturb, strip_accents, typo
+from training.lessons import Lessons, Texts, disturb, strip_accents, targets, typo
 from training.teach import taught, teach
 
 SHIPPED = Path("data/encoder/tokenizer.json")
@@ -1019,12 +1020,13 @@ def test_a_checkpoint_that_does_not_say_where_it_began_is_not_gone_on_from(lesso
         learn(lesson)
 
 
-def drawn(folder: Path, *, languages: tuple[str, ...] = (), times: float = 1) -> Lessons:
+def drawn(
+    folder: Path, *, languages: tuple[str, ...] = (), times: float = 1, ahead: bool = False
+) -> Lessons:
     tokenizer, _ = student.load(folder / "start")
-    teacher = taught(folder / "prepared", folder / "taught")
     return Lessons(
-        tokenizer, folder / "prepared", teacher, folder / "eval/stsb", words=1,
-        languages=languages, times=times, seed=0,
+        tokenizer, folder / "prepared", folder / "eval/stsb", words=1, languages=languages,
+        times=times, ahead=ahead, seed=0,
     )  # fmt: skip
 
 
@@ -1064,7 +1066,67 @@ def test_a_larger_step_has_as_many_times_the_tokens_and_the_root_of_that_of_pair
     assert 64 < max(each.texts[0].size for each in found) <= 4 * 64
     assert [len(each.opinion[1]) for each in found if each.opinion] == [2] * 10
     for each in found:
-        assert len(each.teacher) == len(each.texts[0]) == len(each.texts[1])
+        assert len(each.rows) == len(each.texts[0]) == len(each.texts[1])
+
+
+def test_texts_that_are_tokenised_ahead_are_drawn_as_they_would_be(lesson: Path) -> None:
+    soon, ahead = (islice(drawn(lesson, ahead=known), 60) for known in (False, True))
+
+    for one, other in zip(soon, ahead, strict=True):
+        np.testing.assert_array_equal(one.texts, other.texts)
+        np.testing.assert_array_equal(one.rows, other.rows)
+
+
+def test_a_lesson_says_which_texts_it_has(lesson: Path) -> None:
+    tokenizer, _ = student.load(lesson / "start")
+    english, rows = (pq.read_table(lesson / f"prepared/{n}.parquet") for n in ("english", "rows"))
+    texts = english["text"].to_pylist() + rows["text"].to_pylist()
+    ids = [tokenizer.encode(text).ids for text in texts]
+
+    found = list(islice(drawn(lesson), 60))
+
+    same = [
+        row[mask == 1].tolist() == ids[i]
+        for each in found for row, mask, i in zip(*each.texts, each.rows, strict=True)
+    ]  # fmt: skip
+    assert np.mean(same) > 0.8  # the others are plurals
+    assert {i for each in found for i in each.rows} == set(range(len(texts)))
+
+
+def test_a_word_is_to_be_like_its_senses_around_the_most_probable_one(tmp_path: Path) -> None:
+    teacher = [(1.0, 0.0), (0.6, 0.8), (0.0, 1.0), (-0.6, 0.8)]
+    rows = {"targets": [[2], [0, 1, 2], [1, 3], [3, 2]],
+            "weights": [[0.5], [0.5, 0.3, 0.2], [0.9, 0.1], [1.0, 2.0]]}  # fmt: skip
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet")
+
+    found = targets(tmp_path, torch.tensor(teacher, dtype=torch.float16)).numpy()
+
+    wanted = list(teacher)
+    for senses, weights in zip(*rows.values(), strict=True):
+        first = teacher[senses[0]]
+        shares = [
+            weight * max(0.0, sum(map(math.prod, zip(first, teacher[i], strict=True)))) ** 2
+            for i, weight in zip(senses, weights, strict=True)
+        ]  # fmt: skip
+        blend = [
+            sum(share * teacher[i][axis] for i, share in zip(senses, shares, strict=True))
+            for axis in range(2)
+        ]  # fmt: skip
+        wanted.append(tuple(x / math.hypot(*blend) for x in blend))
+    np.testing.assert_allclose(found, wanted, atol=2e-3)
+    assert wanted[5] == pytest.approx((0.9885, 0.1512), abs=1e-3)  # the third sense is unrelated
+
+
+def test_all_texts_of_a_group_come_before_one_comes_again(lesson: Path) -> None:
+    texts = drawn(lesson).texts
+
+    found = [texts.next("sentence", "nl", n) for n in (1, 30, 7)]
+
+    group = texts.groups["sentence", "nl"]
+    assert len(set(group)) == len(group) > 1
+    counts = Counter(np.concatenate(found).tolist())
+    assert set(counts) == set(group.tolist())
+    assert max(counts.values()) - min(counts.values()) <= 1
 
 
 def test_a_row_in_a_larger_step_counts_as_seen_as_often_before() -> None:
@@ -1100,7 +1162,7 @@ def test_a_training_that_is_stopped_saves_says_so_and_goes_on_later(
 ) -> None:
     draw = Texts.draw
 
-    def stopped(texts: Texts, n: int) -> tuple[list[str], np.ndarray]:
+    def stopped(texts: Texts, n: int) -> tuple[list[Sequence[int]], np.ndarray]:
         signal.raise_signal(number)
         return draw(texts, n)
 

@@ -4,13 +4,15 @@ import itertools
 import json
 import random
 import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from training import student
@@ -78,20 +80,17 @@ def often(languages: Iterable[str]) -> list[str]:
 
 
 class Texts:
-    """Rows of every kind and language, each with its teacher row, drawn by MIX."""
+    """Texts to learn from, the English ones and then those of rows.parquet, drawn by MIX."""
 
     def __init__(
-        self, prepared: Path, teacher: np.ndarray, words: float, languages: Collection[str]
+        self, tokenizer, prepared: Path, words: float, languages: Collection[str], *, ahead: bool
     ) -> None:
-        table = pq.read_table(prepared / "rows.parquet")
-        self.english = pq.read_table(prepared / "english.parquet")["text"].to_pylist()
-        self.teacher = teacher
-        self.text = table["text"].to_pylist()
-        self.targets = [np.array(row) for row in table["targets"].to_pylist()]
-        self.weights = [np.array(row, np.float32) for row in table["weights"].to_pylist()]
+        english, table = (pq.read_table(prepared / f"{n}.parquet") for n in ("english", "rows"))
+        self.text = english["text"].to_pylist() + table["text"].to_pylist()
+        self.tokenizer = tokenizer
+        self.known = joined(tokenizer, self.text) if ahead else None
         self.rng = random.Random()
-        keys = list(zip(table["kind"].to_pylist(), table["language"].to_pylist(), strict=True))
-        self.groups = grouped(keys, [int(row[0]) for row in self.targets])
+        self.groups = grouped(english.num_rows, table)
         shares = {
             (kind, language): share(kind, language, words)
             for kind, language in self.groups if wanted(language, languages)
@@ -100,52 +99,113 @@ class Texts:
         if not self.shares:
             named = ", ".join(languages) or "any language"
             raise SystemExit(f"{prepared} holds no text of {named}")
-        self.queues: dict[tuple[str, str], list[int]] = {key: [] for key in self.shares}
+        self.queues = {key: self.groups[key][:0] for key in self.shares}
 
-    def draw(self, n: int) -> tuple[list[str], np.ndarray]:
-        """Return about n texts as people type them, and their teacher rows."""
-        texts, rows = [], []
+    def draw(self, n: int) -> tuple[list[Sequence[int]], np.ndarray]:
+        """Return the ids of about n texts as people type them, and which ones they are."""
         total = sum(self.shares.values())
+        typed, drawn = [], []
         for (kind, language), found in self.shares.items():
-            for _ in range(round(n * found / total)):
-                i = self.next(kind, language)
-                text = self.english[-1 - i] if i < 0 else self.text[i]
-                texts.append(disturb(text, language, kind, self.rng))
-                rows.append(self.target(i))
-        return texts, np.stack(rows)
+            drawn.append(self.next(kind, language, round(n * found / total)))
+            typed += [disturb(self.text[i], language, kind, self.rng) for i in drawn[-1]]
+        rows = np.concatenate(drawn)
+        return self.ids(typed, rows), rows
 
-    def next(self, kind: str, language: str) -> int:
-        """Return a row that was not drawn since all of its group were."""
-        queue = self.queues[kind, language]
-        if not queue:
-            group = self.groups[kind, language]
-            queue += self.rng.sample(group, len(group))
-        return queue.pop()
+    def next(self, kind: str, language: str, n: int) -> np.ndarray:
+        """Return n texts of a group, of which none comes again before all others have come."""
+        found = [self.queues[kind, language][:0]]
+        while n:
+            queue = self.queues[kind, language]
+            if not len(queue):
+                shuffled = np.random.default_rng(self.rng.getrandbits(64))
+                queue = shuffled.permutation(self.groups[kind, language])
+            found.append(queue[:n])
+            self.queues[kind, language] = queue[n:]
+            n -= len(found[-1])
+        return np.concatenate(found)
 
-    def target(self, i: int) -> np.ndarray:
-        """Blend a word's senses around its most probable one; unrelated senses drop out."""
-        if i < 0:
-            return self.teacher[-1 - i].astype(np.float32)
-        found = self.teacher[self.targets[i]].astype(np.float32)
-        near = np.clip(found @ found[0], 0, None) ** 2
-        blend = (self.weights[i] * near) @ found
-        return blend / np.linalg.norm(blend)
+    def ids(self, typed: list[str], rows: np.ndarray) -> list[Sequence[int]]:
+        """Return the ids of texts as they are typed; as they stand these may be known ahead."""
+        if self.known is None:
+            return student.token_ids(self.tokenizer, typed)
+        flat, ends = self.known
+        found: list[Sequence[int]] = [flat[ends[row] : ends[row + 1]] for row in rows]
+        other = [i for i, row in enumerate(rows) if typed[i] != self.text[row]]
+        anew = student.token_ids(self.tokenizer, [typed[i] for i in other])
+        for i, ids in zip(other, anew, strict=True):
+            found[i] = ids
+        return found
 
 
-def grouped(keys: list[tuple[str, str]], english: list[int]) -> dict[tuple[str, str], list[int]]:
-    """Return the rows of each (kind, language), from these of all rows and their English texts."""
+def joined(tokenizer, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ids of all texts in one array, which processes can share, and where each ends."""
+    parts, lengths = [], [0]
+    for start in range(0, len(texts), POOL):
+        ids = student.token_ids(tokenizer, texts[start : start + POOL])
+        lengths += map(len, ids)
+        parts.append(np.fromiter(itertools.chain.from_iterable(ids), np.int32))
+    return np.concatenate(parts), np.cumsum(lengths)
+
+
+def lists(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the elements of a column of lists, and (n + 1,) where each list ends."""
+    found = column.combine_chunks()
+    return found.values.to_numpy(), found.offsets.to_numpy()
+
+
+def targets(prepared: Path, teacher: torch.Tensor) -> torch.Tensor:
+    """Return (n, d): what each of the n texts of ``Texts`` should be like.
+
+    That is its own row of ``teacher`` (e, d), or that of its English; a word's senses are blended
+    around its most probable one, and unrelated senses drop out.
+    """
+    table = pq.read_table(prepared / "rows.parquet", columns=["targets", "weights"])
+    english, ends = lists(table["targets"])
+    weights, _ = lists(table["weights"])
+    senses = np.diff(ends)
+    found = teacher.new_empty((len(teacher) + len(senses), teacher.shape[1]))
+    found[: len(teacher)] = teacher
+    for n in np.unique(senses):  # rows of as many senses are blended together
+        rows = np.flatnonzero(senses == n)
+        for part in np.array_split(rows, 1 + len(rows) // POOL):
+            each = ends[part, None] + np.arange(n)
+            share, which, place = (
+                torch.from_numpy(of).to(teacher.device)
+                for of in (weights[each], english[each], len(teacher) + part)
+            )
+            row = teacher[which].float()
+            near = (row @ row[:, 0, :, None]).clamp(min=0) ** 2
+            blend = (share.float()[:, :, None] * near * row).sum(1)
+            found[place] = torch.nn.functional.normalize(blend).to(found.dtype)
+    return found
+
+
+def grouped(n: int, table: pa.Table) -> dict[tuple[str, str], np.ndarray]:
+    """Return the texts of each (kind, language): of n English ones, and of a table of rows."""
+    english, ends = lists(table["targets"])
+    first = english[ends[:-1]]
+    (kinds, kind), (languages, language) = (coded(table[name]) for name in ("kind", "language"))
     # A word comes as often as there are languages with a word for the same thing: rare ones
     # outnumber those that people ask for.
-    rows = list(zip(keys, english, strict=True))
-    named = {(en, lang) for (kind, lang), en in rows if kind == "word" and lang != "en"}
-    times = Counter(en for en, _ in named)
-    groups = defaultdict(list)
-    for i, (key, en) in enumerate(rows):
-        groups[key] += [i] * max(1, times[en] if key[0] == "word" else 1)
-    # An English sentence is what some sentence translates: a negative number stands for it.
-    translated = {en for (kind, _), en in rows if kind in ("sentence", "paragraph")}
-    groups["sentence", "en"] = [-1 - en for en in sorted(translated)]
+    foreign = (kinds[kind] == "word") & (languages[language] != "en")
+    named = np.unique(first[foreign] * len(languages) + language[foreign])
+    times = np.maximum(1, np.bincount(named // len(languages), minlength=n))
+    groups = {}
+    for i, j in np.unique(np.stack([kind, language], 1), axis=0):
+        rows = np.flatnonzero((kind == i) & (language == j))
+        if kinds[i] == "word":
+            rows = np.repeat(rows, times[first[rows]])
+        groups[str(kinds[i]), str(languages[j])] = n + rows
+    # An English sentence is what some sentence translates.
+    said = np.isin(kinds[kind], ("sentence", "paragraph"))
+    groups["sentence", "en"] = np.unique(first[said])
     return groups
+
+
+def coded(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct texts of a column, and which of them each row has."""
+    found = column.combine_chunks().dictionary_encode()
+    return np.array(found.dictionary.to_pylist()), found.indices.to_numpy()
 
 
 def share(kind: str, language: str, words: float) -> float:
@@ -219,7 +279,7 @@ class Lesson(NamedTuple):
     """What a step learns from: texts, and by turns (of each process) categories or human scores."""
 
     texts: tuple[np.ndarray, np.ndarray]  # padded ids and mask (n, t) of texts of like length
-    teacher: np.ndarray  # their teacher rows (n, d)
+    rows: np.ndarray  # (n,) of ``targets``, what they should be like
     link: tuple[Ids, np.ndarray] | None  # categories and then their members, and who is related
     opinion: tuple[Ids, np.ndarray] | None  # sentences, then those beside them, and scores to 1
 
@@ -227,19 +287,20 @@ class Lesson(NamedTuple):
 class Lessons(IterableDataset):
     """Lessons for ever, each of ``times`` as many texts as a step on two cores has.
 
-    Of categories and human scores it has the root of that times as many.
+    Of categories and human scores it has the root of that times as many. ``ahead``: all texts are
+    tokenised first, which takes long, and then only what is typed in another way.
     """
 
     def __init__(
-        self, tokenizer, prepared: Path, teacher: np.ndarray, stsb: Path, *,
-        words: float, languages: Collection[str], times: float, seed: int,
+        self, tokenizer, prepared: Path, stsb: Path, *, words: float, languages: Collection[str],
+        times: float, ahead: bool, seed: int,
     ) -> None:  # fmt: skip
         self.tokenizer, self.seed = tokenizer, seed
         self.tokens = round(TOKENS * times)
         self.pool, self.n_pairs, self.n_scored = (
             round(n * times**0.5) for n in (POOL, PAIRS, HUMAN_PAIRS)
         )  # fmt: skip
-        self.texts = Texts(prepared, teacher, words, languages)
+        self.texts = Texts(tokenizer, prepared, words, languages, ahead=ahead)
         self.hypernyms = Hypernyms(prepared, languages)
         self.human = Human(stsb, self.n_scored, languages)
 
@@ -248,18 +309,16 @@ class Lessons(IterableDataset):
         name = f"{self.seed} {worker.id}" if worker else str(self.seed)
         for part in (self.texts, self.hypernyms, self.human):
             part.rng = random.Random(f"{type(part).__name__} {name}")
-        for number, (batch, teacher) in enumerate(itertools.chain.from_iterable(self.pools())):
+        for number, (batch, rows) in enumerate(itertools.chain.from_iterable(self.pools())):
             link, opinion = (None, self.opinion()) if number % 2 else (self.link(), None)
-            yield Lesson(batch, teacher, link, opinion)
+            yield Lesson(batch, rows, link, opinion)
 
     def pools(self) -> Iterator[Iterator[tuple]]:
         while True:
-            pool, teacher = self.texts.draw(self.pool)
-            ids = student.token_ids(self.tokenizer, pool)
+            ids, rows = self.texts.draw(self.pool)
             order = list(student.batches([len(row) for row in ids], self.tokens))
             self.texts.rng.shuffle(order)
-            teacher = teacher.astype(np.float16)  # half as much for a worker to send
-            yield ((student.padded([ids[i] for i in rows]), teacher[rows]) for rows in order)
+            yield ((student.padded([ids[i] for i in part]), rows[part]) for part in order)
 
     def link(self) -> tuple[Ids, np.ndarray] | None:
         if not self.hypernyms.pairs:

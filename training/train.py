@@ -24,7 +24,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 
 from training import arguments, corpus, in_words, minutes, student, teach
-from training.lessons import Ids, Lessons
+from training.lessons import Ids, Lessons, targets
 
 # Most rows are of a rare piece, seen a few times in a run. Adagrad's first steps are its longest,
 # so such a row learns from each sight; under Adam at 1.2e-3 it moved a hundredth of its length.
@@ -123,9 +123,9 @@ class Training:
         """Return the unit rows of the first half of some texts, and of the second."""
         return student.unit_rows(self.body, ids, self.part).chunk(2)
 
-    def distil(self, texts: tuple[np.ndarray, np.ndarray], teacher: np.ndarray) -> torch.Tensor:
+    def distil(self, texts: tuple[np.ndarray, np.ndarray], wanted: torch.Tensor) -> torch.Tensor:
         rows = student.forward(self.body, *texts)
-        loss, cosine = distillation(rows, student.beside(self.body, teacher).float())
+        loss, cosine = distillation(rows, wanted.float())
         self.noted("cosine", cosine)
         return loss
 
@@ -199,9 +199,10 @@ def train(
     elif teacher_share:
         student.approach_teacher(run.tokenizer, run.body, teach.load_teacher(), teacher_share)
     lessons = Lessons(
-        run.tokenizer, prepared, teach.taught(prepared, taught), stsb, words=words,
-        languages=languages, times=times, seed=seed + run.step,  # gone on with, it draws others
+        run.tokenizer, prepared, stsb, words=words, languages=languages, times=times,
+        ahead=workers > 0, seed=seed + run.step,  # gone on with, it draws others
     )  # fmt: skip
+    wanted = targets(prepared, student.beside(run.body, teach.taught(prepared, taught)))
     loader = DataLoader(
         lessons, batch_size=None, collate_fn=lambda lesson: lesson, num_workers=workers,
         prefetch_factor=PREFETCHED if workers else None, worker_init_fn=deaf,
@@ -211,14 +212,14 @@ def train(
         for lesson in loader:
             now = time.monotonic()
             run.elapsed, clock = run.elapsed + min(now - clock, LONGEST_STEP), now
-            loss = run.distil(lesson.texts, lesson.teacher)
+            loss = run.distil(lesson.texts, wanted[student.beside(run.body, lesson.rows)])
             if lesson.link:
                 loss = loss + 0.15 * run.link(*lesson.link)
             if lesson.opinion and run.elapsed > human_from * limit:
                 loss = loss + run.opinion(*lesson.opinion)
             rate = min(1, (run.step + 1) / WARM_UP) * max(0, 1 - run.elapsed / limit)
             run.learn(loss, ROWS_LR * rows_rate * rate, BODY_LR * body_rate * rate)
-            run.seen += len(lesson.teacher)
+            run.seen += len(lesson.rows)
             last = asked or run.elapsed >= limit
             if last or run.elapsed - saved > CHECKPOINT:
                 run.save()
