@@ -21,9 +21,11 @@ Draws are systematic (one random number, then even steps), so no key comes twice
 keys are drawn in their proportions. The variance of (1) is estimated from the drawn keys
 (Hájek 1964; Deville 1999):
 
-    var Z ≈ Σ_D (1 - π) (exp(ℓ)/π - B)²,   B = Σ_D (1 - π) exp(ℓ)/π / Σ_D (1 - π)        (2)
+    var Z ≈ Σ_D (1 - π) (exp(ℓ)/π - B)² + B²/4,   B = Σ_D (1 - π) exp(ℓ)/π / Σ_D (1 - π) (2)
 
-taken for the keys near the bar and for the rest apart.
+taken for the keys near the bar and for the rest apart. A quarter is the most that the number of
+keys varies by: where Σ π is no whole number, it is one of the two beside it. Of keys that are all
+alike, that is all that (1) is off by.
 
 Where that error is too large, more keys are drawn beside those that are there. A key that was to
 be drawn with probability π, and is now to be with π', is drawn again with (π' - π) / (1 - π), so
@@ -191,14 +193,14 @@ class Outlook:
         far_counts = self.sizes[drawn.cells] / drawn.draws[drawn.cells]
         peak = float(scores.max(initial=-1.0))
         exps = np.exp((scores[taken:].astype(np.float64) - peak) / self.temperature)
-        edge_terms = _variance_terms(counts, counts * exps[: len(counts)])
-        far_terms = _variance_terms(far_counts, far_counts * exps[len(counts) :])
+        variance = _variance(counts, counts * exps[: len(counts)])
+        variance += _variance(far_counts, far_counts * exps[len(counts) :])
         kept = np.isfinite(scores)
         return Sample(
             rows[kept],
             scores[kept],
             np.concatenate([np.ones(taken), counts, far_counts])[kept],
-            math.sqrt(float(edge_terms.sum() + far_terms.sum())),
+            math.sqrt(variance),
             drawn,
         )
 
@@ -407,12 +409,12 @@ def _lacking(before: Floats, wanted: Floats) -> Floats:
     return (wanted - before) / np.maximum(1 - before, 1e-12)
 
 
-def _variance_terms(counts: Floats, terms: Floats) -> Floats:
-    """Give the terms of equation (2) of one group of drawn keys."""
+def _variance(counts: Floats, terms: Floats) -> float:
+    """Compute equation (2) of one group of drawn keys."""
     room = 1 - 1 / counts
     drawn = int(np.count_nonzero(room))
-    if drawn < 2:
-        return np.zeros(len(terms))
-    deviations = terms - (room * terms).sum() / room.sum()
-    squares: Floats = room * deviations**2 * (drawn / (drawn - 1))
-    return squares
+    if not drawn:
+        return 0.0
+    middle = float((room * terms).sum() / room.sum())
+    squares = float(room @ (terms - middle) ** 2) * drawn / max(drawn - 1, 1)
+    return squares + middle**2 / 4

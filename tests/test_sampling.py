@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from index import sketch as sketching
-from index.sampling import Outlook, Sample, _variance_terms
+from index.sampling import Outlook, Sample, _variance
 from index.search import standard_errors
 from index.sketch import Cancelled, Left, Sketch, build_sketch
 from index.vectors import Codes, VectorBlock
@@ -226,7 +226,8 @@ def test_a_question_whose_last_bits_are_others_draws_nearly_the_same_keys(sketch
         drawn = set(draw_sample(sketch, rows, query, 0.1).rows.tolist())
         again = set(draw_sample(sketch, rows, query + noise, 0.1).rows.tolist())
 
-        assert len(drawn & again) > 0.98 * len(drawn)
+        # A key that is found by its code in one and not in the other moves some draws after it.
+        assert len(drawn & again) > 0.9 * len(drawn)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -614,9 +615,32 @@ def test_variance_of_drawn_terms_is_that_of_plain_loops():
     rooms = [1 - 1 / count for count in counts]
     drawn = [place for place, room in enumerate(rooms) if room > 0]
     middle = sum(rooms[i] * terms[i] for i in drawn) / sum(rooms)
-    expected = [
+    expected = sum(
         len(drawn) / (len(drawn) - 1) * room * (term - middle) ** 2
         for room, term in zip(rooms, terms, strict=True)
-    ]
-    assert _variance_terms(counts, terms) == pytest.approx(expected)
-    assert not _variance_terms(counts[:2], terms[:2]).any()  # one drawn key tells no variance
+    )
+    assert _variance(counts, terms) == pytest.approx(expected + middle**2 / 4)
+    assert _variance(counts[:2], terms[:2]) == pytest.approx(2.0**2 / 4)  # one was drawn
+    assert _variance(counts[:1], terms[:1]) == 0 == _variance(counts[:0], terms[:0])
+
+
+@pytest.mark.parametrize("tau", [0.01, 0.02, 0.03, 0.05, 0.1])
+def test_what_is_stated_holds_where_all_that_weigh_are_alike(tau):
+    """More keys share each of a few vectors than are taken: what is off is how many are drawn."""
+    rng = np.random.default_rng(1)
+    kinds = rng.standard_normal((25, D)).astype(np.float32)
+    kinds /= np.linalg.norm(kinds, axis=1, keepdims=True)
+    rows = np.repeat(kinds, 900, axis=0)[rng.permutation(25 * 900)]
+    order, sketch = build_sketch(rows)
+    rows, within, off = rows[order], 0, []
+
+    for query in kinds[:20] + 0.1 * rng.standard_normal((20, D)).astype(np.float32):
+        query = query / np.linalg.norm(query)
+        sample = draw_sample(sketch, rows, query, tau, sizes=(2048, 256, 512))
+        exps, best = truth(rows, query, tau)
+        mass, spread = estimate(sample, best, tau)
+        off.append(abs(mass / exps.sum() - 1))
+        within += abs(mass - exps.sum()) <= 2 * spread + 1e-5 * mass
+
+    assert max(off) > 2e-5  # or it would say nothing
+    assert within >= 19
