@@ -22,7 +22,7 @@ from index.pace import Report
 from index.settings import new_settings
 from index.snapshot import Snapshot
 from index.softdict import SoftDict
-from index.store import Store
+from index.store import Store, named_folder
 from index.temperature import Temperature
 from index.values import check_columns
 from index.writing import Changes, done_load, planned_load, prepare
@@ -48,6 +48,8 @@ class Catalog(Mapping[str, SoftDict]):
 
         Raises
         ------
+        InvalidRequest
+            If no folder is named.
         StoreLocked
             If somebody else has the folder open for writing.
         StoreCorrupt
@@ -55,11 +57,12 @@ class Catalog(Mapping[str, SoftDict]):
         ReadOnlyStore
             If it is to be written, and that cannot be: it may only be read, or is a file.
         """
-        store = Store(Path(home), read_only=read_only)
+        folder = named_folder(home)
+        store = Store(folder, read_only=read_only)
         try:
             if not read_only:
-                prune(Path(home))
-                generation.tidy(Path(home), [record.id for record in store.records()])
+                prune(folder)
+                generation.tidy(folder, [record.id for record in store.records()])
             return cls(store)
         except BaseException:
             store.close()

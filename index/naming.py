@@ -27,7 +27,6 @@ def check_name(name: object) -> None:
         or not all(letter.isalnum() or letter in "-_." or _is_mark(letter) for letter in name)
         or name.startswith(".")
         or _is_mark(name[0])
-        or name != composed(name)
     ):
         raise InvalidRequest(
             Fault(
@@ -36,6 +35,9 @@ def check_name(name: object) -> None:
                 "not starting with a point",
             )
         )
+    if name != composed(name):
+        written = f"write {composed(name)!r} with letter and mark as one character (Unicode's NFC)"
+        raise InvalidRequest(Fault("name", written))
 
 
 def _is_mark(letter: str) -> bool:

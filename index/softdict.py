@@ -69,7 +69,7 @@ from index.settings import (
     standing_tolerance,
 )
 from index.snapshot import Place, Snapshot
-from index.store import Record, Store, inside_another
+from index.store import Record, Store, inside_another, named_folder
 from index.temperature import Temperature
 from index.values import check_columns
 from index.vectors import VectorBlock
@@ -199,7 +199,7 @@ class SoftDict(MutableMapping[str, Any]):
         Raises
         ------
         InvalidRequest
-            If the name, the encoder or a setting will not do.
+            If the folder, the name, the encoder or a setting will not do.
         StoreLocked
             If somebody else has the folder open for writing.
         StoreCorrupt
@@ -210,11 +210,12 @@ class SoftDict(MutableMapping[str, Any]):
         check_name(name)
         check_spec(encoder)
         settings = new_settings(temperature, tolerance, precision)
-        store = Store(Path(path))
+        folder = named_folder(path)
+        store = Store(folder)
         try:
             records = {record.name: record for record in store.records()}
-            prune(Path(path))
-            generation.tidy(Path(path), [record.id for record in records.values()])
+            prune(folder)
+            generation.tidy(folder, [record.id for record in records.values()])
             record = records.get(name) or store.create(
                 name, key_column="key", columns=(), encoder=encoder, **settings
             )

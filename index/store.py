@@ -30,6 +30,8 @@ from index.errors import (
     Busy,
     DatasetExists,
     DiskFull,
+    Fault,
+    InvalidRequest,
     ReadOnlyStore,
     SoftDictError,
     StoreClosed,
@@ -157,6 +159,13 @@ class StoredEntry:
     arrived: float
     values: tuple[Value, ...]
     vector: Rows
+
+
+def named_folder(given: str | Path) -> Path:
+    """Give the folder of this name, which is never the one that somebody happens to stand in."""
+    if given == "":
+        raise InvalidRequest(Fault("path", "write a folder"))
+    return Path(given)
 
 
 class Store:

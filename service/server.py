@@ -23,7 +23,6 @@ from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import BaseWSGIServer, create_server
 from waitress.task import ErrorTask, WSGITask
 
-from index.encoders import check_spec
 from index.platform import few_arenas, files_at_a_time
 
 from . import __version__
@@ -118,7 +117,6 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     ``announce`` is told the address as soon as the port answers.
     """
     few_arenas()
-    check_spec(settings.encoder)
     app = create_app(settings)
     state = app.extensions["softdict"]
     try:

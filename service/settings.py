@@ -41,6 +41,17 @@ def _named(value: object) -> object:
     return value
 
 
+def _encoder(value: str) -> str:
+    from index.encoders import check_spec  # takes NumPy along, which --help does without
+    from index.errors import InvalidRequest
+
+    try:
+        check_spec(value)
+    except InvalidRequest as error:
+        raise ValueError(error.faults[0].message) from None
+    return value
+
+
 class Settings(BaseModel):
     """The settings of one process. Frozen: nothing changes them after the start."""
 
@@ -59,7 +70,9 @@ class Settings(BaseModel):
         "besides localhost and IP addresses; * allows any",
     )
     threads: int = Field(8, ge=1, le=256, description="requests answered at the same time")
-    encoder: str = Field("builtin", min_length=1, description="encoder of new datasets")
+    encoder: Annotated[str, AfterValidator(_encoder)] = Field(
+        "builtin", description="encoder of new datasets"
+    )
     bundled: bool = Field(True, description="create the bundled datasets in an empty store")
     max_upload: int = Field(256 * 2**20, ge=1, description="largest file, in bytes")
     max_json: int = Field(

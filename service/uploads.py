@@ -34,6 +34,7 @@ from .work import Job
 
 FORMATS = {
     "text/csv": "csv",
+    "text/markdown": "csv",
     "text/tab-separated-values": "tsv",
     "application/json": "json",
     "application/x-ndjson": "jsonl",

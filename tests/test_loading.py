@@ -2926,3 +2926,60 @@ def test_the_datasets_column_of_keys_is_known_in_capitals_too(tmp_path: Path) ->
         catalog["d"].load(b"color,SKU,n\nazul,1001,2\n")
 
         assert dict(catalog["d"]) == {"1001": {"color": "azul", "n": 2}}
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"columns": {"column 2": "text"}}, ("value1", "value2")),
+        ({"columns": {"column 2": "skip"}}, ("value",)),
+        ({"columns": {"column 2": "skip", "column 3": "text"}}, ("value",)),
+        ({"columns": {"value2": "text"}}, ("value1", "value2")),
+        ({"attributes": ("column 3",)}, ("value1", "value2")),
+        ({"key": "column 1", "columns": {"column 2": "text"}}, ("value1", "value2")),
+    ],
+)
+def test_without_a_header_every_option_names_columns_by_their_place(
+    options: dict[str, Any], names: tuple[str, ...]
+) -> None:
+    with read_table(b"a;5;1\nb;6;2\n", LoadOptions(**options), filename="x.csv") as table:
+        found = {column.name: column for column in table.columns}
+        values = [values for _, values in table]
+
+    assert tuple(found) == names
+    wanted = {"column 2": names[0], "column 3": names[-1], "value2": "value2"}
+    for name, type_ in options.get("columns", {}).items():
+        if type_ == "text":
+            assert found[wanted[name]].type == "text"
+            assert all(isinstance(row[names.index(wanted[name])], str) for row in values)
+    for name in options.get("attributes", ()):
+        assert found[wanted[name]].attribute
+
+
+def test_a_place_that_no_column_has_is_refused() -> None:
+    options = LoadOptions(columns={"column 4": "text"})
+
+    with pytest.raises(InvalidRequest, match="no column 'column 4'; there are: value1, value2"):
+        read_table(b"a;5;1\nb;6;2\n", options, filename="x.csv")
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [({}, "the file has no columns"), ({"s": "skip", "key": "skip"}, "every column is left out")],
+)
+def test_parquet_without_a_column_that_is_left_is_refused(
+    columns: dict[str, str], said: str
+) -> None:
+    table = pa.table({"s": [1, 2], "key": ["a", "b"]} if columns else {})
+    stream = io.BytesIO()
+    pq.write_table(table, stream)
+
+    with pytest.raises(UnreadableSource, match=f"x.parquet: {said}, and none holds keys"):
+        read_table(stream.getvalue(), LoadOptions(columns=columns), filename="x.parquet")
+
+
+def test_a_gap_in_a_vector_is_told_with_its_place() -> None:
+    column = Column("v", "vector", 3)
+
+    with pytest.raises(WrongValue, match="number 2 of the vector is missing"):
+        cast_value([1, None, 3], column)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from index.naming import repeated_names
+import unicodedata
+
+import pytest
+
+from index.errors import InvalidRequest
+from index.naming import check_name, repeated_names
 
 
 class Looked(str):
@@ -24,3 +29,12 @@ def test_names_that_stand_twice_are_found_with_a_few_looks_at_each() -> None:
 
     assert repeated_names(iter(names)) == ["3", "999"]
     assert Looked.looks < 5 * len(names)  # a stranger may send many
+
+
+def test_a_name_with_letters_and_marks_apart_is_refused_with_how_it_is_written() -> None:
+    apart = unicodedata.normalize("NFD", "café")
+
+    with pytest.raises(InvalidRequest, match=r"name: write 'café' with letter and mark as one"):
+        check_name(apart)
+
+    check_name("café")

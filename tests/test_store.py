@@ -1215,3 +1215,13 @@ def test_labels_that_an_earlier_version_held_with_accents_apart_are_those_that_a
         assert dict(d) == {"a": "año", "b": "año", "c": "año"}
         for label in ("año", apart):
             assert len(d.search("x", k=9, where={"l": label}).matches) == 3
+
+
+@pytest.mark.parametrize("opened", [Catalog.open, SoftDict.open])
+def test_no_name_is_not_the_folder_that_one_stands_in(opened, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(InvalidRequest, match="path: write a folder"):
+        opened("")
+
+    assert not list(tmp_path.iterdir())

@@ -215,6 +215,9 @@ def _vector(value: object, column: Column) -> tuple[float, ...]:
         raise WrongValue(column.name, "the column was made without a vector, and can hold none")
     if len(items) != column.width:
         raise WrongValue(column.name, f"the vector has {len(items)} numbers, not {column.width}")
+    for place, item in enumerate(items, 1):
+        if item is None:
+            raise WrongValue(column.name, f"number {place} of the vector is missing")
     return tuple(float(_number(item, column)) for item in items)
 
 

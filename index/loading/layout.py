@@ -59,7 +59,10 @@ def lay_out(
     key_source = _choose_key(present, reader, options, evidence, expected_key)
     sources = [source for source in present if source != key_source]
     key_column, names = _name(key_source, sources, reader, expected)
+    # A column without a name in the file may be spoken of by its place, as the key's may.
+    options = options.renamed(dict(zip(sources, names, strict=True)))
     _check_options(options, key_column, names, [*unused, *reader.left_out], evidence.known)
+    evidence = _Evidence(reader, inference, options, expected)
     return evidence.layout(key_source, key_column, zip(sources, names, strict=True))
 
 

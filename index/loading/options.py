@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from index.errors import Fault, InvalidRequest
@@ -40,7 +40,7 @@ class LoadOptions:
         The column that holds the keys. In a file without header: ``column 1``, ``column 2``…
     columns : mapping of str to str
         Type of a column where the inferred one will not do: number, vector, category or text;
-        ``skip`` leaves it out.
+        ``skip`` leaves it out. Without a header ``column 2`` is one, as it is for ``key``.
     attributes : tuple of str
         Columns to filter by with ``where``: kept, and never blended.
     delimiter, header, encoding : optional
@@ -85,6 +85,12 @@ class LoadOptions:
             named["attributes"] = tuple(map(column_name, self.attributes))
         for option, given in named.items():
             object.__setattr__(self, option, given)
+
+    def renamed(self, names: Mapping[str, str]) -> LoadOptions:
+        """Speak of columns by the names that they were given here."""
+        columns = {names.get(name, name): type_ for name, type_ in self.columns.items()}
+        attributes = tuple(names.get(name, name) for name in self.attributes)
+        return replace(self, columns=columns, attributes=attributes)
 
     def check(self) -> None:
         """Raise InvalidRequest with every option that cannot be."""

@@ -48,6 +48,9 @@ class ParquetReader(Reader):
         self._called = {composed(name): name for name in schema.names}  # what the file calls each
         self.names = [name for name in self._called if name not in skipped]
         self.left_out = [name for name in self._called if name not in self.names]
+        if not self.names:
+            what = "every column is left out" if self._called else "the file has no columns"
+            raise UnreadableSource(f"{source.name}: {what}, and none holds keys")
         self._texts: list[str] = []
         self._lists: list[str] = []
         self.types: dict[str, str] = {}

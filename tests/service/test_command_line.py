@@ -723,11 +723,15 @@ def test_a_port_that_is_taken_is_said_so(tmp_path: Path, service: Service) -> No
     assert "name another with SOFTDICT_PORT" in stopped.stderr
 
 
-def test_an_encoder_that_is_none_stops_the_start(tmp_path: Path) -> None:
-    stopped = process("serve", "--port", "0", "--encoder", "bert", SOFTDICT_HOME=str(tmp_path))
+@pytest.mark.parametrize("place", ["--encoder", "SOFTDICT_ENCODER"])
+def test_an_encoder_that_is_none_stops_the_start(tmp_path: Path, place: str) -> None:
+    flags, named = (["--encoder", "bert"], {}) if place == "--encoder" else ([], {place: "bert"})
+    stopped = process("serve", "--port", "0", *flags, SOFTDICT_HOME=str(tmp_path), **named)
 
-    assert (stopped.returncode, "listens" in stopped.stderr) == (1, False)
-    assert "encoder: there is no encoder 'bert'; write builtin" in stopped.stderr
+    assert (stopped.returncode, "listens" in stopped.stderr) == (2, False)
+    assert f"{place}: there is no encoder 'bert'; write builtin" in stopped.stderr.replace(
+        "Value error, ", ""
+    )
     assert list(tmp_path.iterdir()) == []
 
 

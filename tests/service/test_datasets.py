@@ -705,6 +705,15 @@ def test_an_export_loads_again_as_it_was(client: CheckedClient, format_: str) ->
     assert values(client, "otra") == values(client, "colores")
 
 
+def test_a_table_of_markdown_is_read_by_its_content_type(make: Make) -> None:
+    client = make()
+    table = "| fruit | price |\n|---|---:|\n| pear | 1.5 |\n| fig | 4 |\n"
+    reply = client.post("/datasets?name=m", data=table, content_type="text/markdown")
+
+    assert reply.status_code == 201, reply.text
+    assert values(client, "m") == {"pear": {"price": 1.5}, "fig": {"price": 4.0}}
+
+
 def test_an_export_in_another_format_is_refused(client: CheckedClient) -> None:
     assert client.faults("GET", "/datasets/paises/export?format=xlsx") == {
         "format": "write 'csv', 'jsonl' or 'parquet'"

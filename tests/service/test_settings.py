@@ -64,6 +64,8 @@ def test_all_faults_come_at_once() -> None:
         ("max_jobs", 0),
         ("log_level", "loud"),
         ("host", ""),
+        ("encoder", ""),
+        ("encoder", "bert"),
         ("allowed_hosts", "http://dict.example"),
         ("allowed_hosts", "dict.example, *.dict.example"),
         ("home", ""),  # which pathlib takes for the folder one stands in
