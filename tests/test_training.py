@@ -610,12 +610,22 @@ LANGUAGE_FILES = {  # good ones
         ("concepts.jsonl.gz",
          gzip.compress(b'{"id": "1", "lex": "noun", "en": [], "def": ""}\n'), "line 1 lacks en"),
         ("concepts.jsonl.gz", gzip.compress(b"1\n"), "line 1: .*'int'"),
+        ("concepts.jsonl.gz",
+         gzip.compress(b'{"id": "1", "lex": 3, "en": ["x"], "def": ""}\n'),
+         "line 1: lex is no text"),
+        ("concepts.jsonl.gz",
+         gzip.compress(b'{"id": "1", "lex": "n", "en": ["x"], "def": null}\n'),
+         "line 1: def is no text"),
+        ("concepts.jsonl.gz",
+         gzip.compress(b'{"id": "1", "lex": "n", "en": ["x"], "def": "", "hypernym": "ab"}\n'),
+         "line 1: hypernym is no list of words"),
         ("en-fr.tsv", b"A dog.\tUn chien.\tx\n", "would not be read: name it like en-nl.tsv.gz"),
         ("en-FR.tsv.gz", gzip.compress(b""), "would not be read: name it like en-nl.tsv.gz"),
         ("wiktionary-fr.tsv.gz", gzip.compress(b""), "would not be read: there is no en-fr.tsv.gz"),
     ],
     ids=["plain", "torn", "Latin-1", "empty", "no source", "no direction", "another language",
          "no JSON", "no synset", "no list", "no words", "no English", "a number",
+         "no file of words", "no meaning", "no list above",
          "not compressed", "capitals", "no sentences"],
 )  # fmt: skip
 def test_a_file_of_a_language_that_cannot_be_used_is_named(
@@ -996,7 +1006,7 @@ def test_a_training_that_is_done_says_so(lesson: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("changed", "minutes"),  # of which the first are done already
     [("start/tokenizer.json", 0.02), ("start/model.safetensors", 0.002),
-     ("taught/english.sha256", 0.002)],
+     ("taught/english.sha256", 0.002), ("prepared/rows.parquet", 0.02)],
 )  # fmt: skip
 def test_a_training_goes_on_from_its_own_start_only(
     lesson: Path, changed: str, minutes: float
@@ -1049,6 +1059,24 @@ def test_lessons_are_of_the_languages_that_are_asked_for(
     names = [row for each in found if each.link for row in each.link[0]]
     assert len(names) > 60
     assert beginnings(lesson, names) <= set(letters)
+
+
+def test_of_words_alone_there_are_lessons(lesson: Path) -> None:
+    path = lesson / "prepared/rows.parquet"
+    rows = pq.read_table(path)
+    pq.write_table(rows.filter(pa.compute.equal(rows["kind"], "word")), path)
+
+    found = next(iter(drawn(lesson)))
+
+    assert set(found.rows) <= set(range(16, 32))  # no sentence is translated: no English one
+
+
+def test_without_a_text_to_draw_there_are_no_lessons(lesson: Path) -> None:
+    path = lesson / "prepared/rows.parquet"
+    pq.write_table(pq.read_table(path)[:0], path)
+
+    with pytest.raises(SystemExit, match="prepared holds no text of any language"):
+        drawn(lesson)
 
 
 def test_of_a_language_that_nothing_is_written_in_there_are_no_lessons(lesson: Path) -> None:
@@ -1153,6 +1181,48 @@ def test_a_training_takes_what_other_processes_draw(lesson: Path) -> None:
     learn(lesson, 0.02, languages=("en",), times=1, workers=2)
 
     assert torch.load(lesson / "trained/checkpoint.pt", weights_only=True)["step"] > 1
+
+
+def children(process: int) -> set[str]:
+    """The numbers of what runs for a process of this one, but for what is waited for."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            state, parent = path.read_text().rpartition(")")[2].split()[:2]
+            if parent == str(process) and state != "Z":
+                found.add(path.parent.name)
+    return found
+
+
+def runs(number: str) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_who_draws_ends_with_a_training_that_is_killed(lesson: Path) -> None:
+    # Lessons so large that who draws them waits for them to be taken.
+    script = (
+        "from training import lessons; lessons.POOL, lessons.TOKENS = 16_000, 60_000;"
+        "lessons.PAIRS, lessons.HUMAN_PAIRS = 2, 3; from pathlib import Path;"
+        f"from tests.test_training import learn; learn(Path({str(lesson)!r}), 5, workers=2)"
+    )
+    training = subprocess.Popen([sys.executable, "-c", script])
+    try:
+        while len(workers := children(training.pid)) < 2:
+            assert training.poll() is None
+            time.sleep(0.2)
+        time.sleep(1)  # they have begun to draw
+    finally:
+        training.kill()
+        training.wait()
+    for _ in range(100):
+        if not any(map(runs, workers)):
+            break
+        time.sleep(0.1)
+
+    assert not any(map(runs, workers))
 
 
 @quiet

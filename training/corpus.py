@@ -113,6 +113,9 @@ def uses(texts: Iterable[str]) -> Counter[str]:
     return Counter(word for text in texts for word in WORD.findall(text.lower()))
 
 
+UPWARDS = ("hypernym", "instance_hypernym")  # identities of what a synset is a kind of
+
+
 def concepts(folder: Path) -> Iterator[dict]:
     """Yield WordNet synsets: identity, en, def, hypernym, and lemmas by language.
 
@@ -128,9 +131,12 @@ def concepts(folder: Path) -> Iterator[dict]:
             raise SystemExit(f"{path}, line {number}: {error}") from None
         if lacking := {"id", "lex", "en", "def"}.difference(synset):
             raise SystemExit(f"{path}, line {number} lacks {', '.join(sorted(lacking))}")
+        for name in ("id", "lex", "def"):
+            if not isinstance(synset[name], str):
+                raise SystemExit(f"{path}, line {number}: {name} is no text")
         synset["identity"] = synset.pop("id")
-        for name, lemmas in synset.items():
-            words = isinstance(lemmas, list) and all(isinstance(lemma, str) for lemma in lemmas)
-            if len(name) == 2 and not words:
+        for name, given in synset.items():
+            words = isinstance(given, list) and all(isinstance(each, str) for each in given)
+            if (len(name) == 2 or name in UPWARDS) and not words:
                 raise SystemExit(f"{path}, line {number}: {name} is no list of words")
         yield synset

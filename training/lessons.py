@@ -95,7 +95,7 @@ class Texts:
             (kind, language): share(kind, language, words)
             for kind, language in self.groups if wanted(language, languages)
         }  # fmt: skip
-        self.shares = {key: found for key, found in shares.items() if found}
+        self.shares = {key: found for key, found in shares.items() if found > 0}
         if not self.shares:
             named = ", ".join(languages) or "any language"
             raise SystemExit(f"{prepared} holds no text of {named}")
@@ -114,7 +114,7 @@ class Texts:
     def next(self, kind: str, language: str, n: int) -> np.ndarray:
         """Return n texts of a group, of which none comes again before all others have come."""
         found = [self.queues[kind, language][:0]]
-        while n:
+        while n > 0:
             queue = self.queues[kind, language]
             if not len(queue):
                 shuffled = np.random.default_rng(self.rng.getrandbits(64))
@@ -198,7 +198,8 @@ def grouped(n: int, table: pa.Table) -> dict[tuple[str, str], np.ndarray]:
         groups[str(kinds[i]), str(languages[j])] = n + rows
     # An English sentence is what some sentence translates.
     said = np.isin(kinds[kind], ("sentence", "paragraph"))
-    groups["sentence", "en"] = np.unique(first[said])
+    if said.any():
+        groups["sentence", "en"] = np.unique(first[said])
     return groups
 
 

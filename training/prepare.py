@@ -194,7 +194,7 @@ def phrase_rows(rows, english, synsets, uses, rng, dev) -> Iterator[Row]:
 
 
 def parents(synset: dict) -> list[str]:
-    return synset.get("hypernym", []) + synset.get("instance_hypernym", [])
+    return [each for name in corpus.UPWARDS for each in synset.get(name, [])]
 
 
 def below(category: str, children: dict[str, list[str]]) -> set[str]:

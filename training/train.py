@@ -11,6 +11,7 @@ r is the correlation of cosines and scores within the step. ``lessons`` draws al
 """
 
 import contextlib
+import ctypes
 import json
 import signal
 import sys
@@ -38,6 +39,7 @@ WARM_UP = 100  # steps
 CHECKPOINT = 240  # seconds
 LOGGED = 50  # steps
 PREFETCHED = 16  # lessons by each worker, which has them a pool at a time
+PARENT_DEATH = 1  # PR_SET_PDEATHSIG of prctl(2)
 LONGEST_STEP = 10.0  # seconds that count: where the process was stopped meanwhile, none did
 
 
@@ -163,9 +165,14 @@ def stops() -> Iterator[list[int]]:
 
 
 def deaf(_: int) -> None:
-    """Leave what asks to stop to the first process, which ends its workers."""
+    """Leave what asks to stop to the first process, and end with it, even where it is killed.
+
+    Without that a worker waits for ever for others to take what it has drawn.
+    """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PARENT_DEATH, signal.SIGKILL)
 
 
 def checkpoint_of(out: Path, origin: str) -> dict | None:
@@ -187,7 +194,10 @@ def train(
     limit = 60 * minutes
     start = teach.folder_of(start)
     origin = corpus.fingerprint(
-        start / "tokenizer.json", start / "model.safetensors", taught / teach.MARK
+        start / "tokenizer.json",
+        start / "model.safetensors",
+        taught / teach.MARK,
+        prepared / "rows.parquet",
     )
     checkpoint = checkpoint_of(out, origin)
     if checkpoint and checkpoint["elapsed"] >= limit:
