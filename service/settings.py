@@ -122,10 +122,9 @@ def load_settings(
     try:
         settings = Settings(**{**values, **chosen})
     except ValidationError as error:
-        faults += [
-            f"{_source(str(fault['loc'][0]), chosen)}: {fault['msg']} (got {fault['input']!r})"
-            for fault in error.errors()
-        ]
+        for fault in error.errors():
+            place, words = str(fault["loc"][0]), fault["msg"].removeprefix("Value error, ")
+            faults.append(f"{_source(place, chosen)}: {words} (got {fault['input']!r})")
     if faults:
         raise SettingsError("\n".join(faults))
     return settings

@@ -729,9 +729,7 @@ def test_an_encoder_that_is_none_stops_the_start(tmp_path: Path, place: str) -> 
     stopped = process("serve", "--port", "0", *flags, SOFTDICT_HOME=str(tmp_path), **named)
 
     assert (stopped.returncode, "listens" in stopped.stderr) == (2, False)
-    assert f"{place}: there is no encoder 'bert'; write builtin" in stopped.stderr.replace(
-        "Value error, ", ""
-    )
+    assert f"{place}: there is no encoder 'bert'; write builtin" in stopped.stderr
     assert list(tmp_path.iterdir()) == []
 
 
