@@ -221,13 +221,17 @@ def test_the_same_question_draws_the_same_keys(sketched, queries):
 def test_a_question_whose_last_bits_are_others_draws_nearly_the_same_keys(sketched, queries):
     """As of a text that is encoded among others: the answers may not differ by what is random."""
     rows, sketch = sketched
+    shared = []
     for query in queries[:20]:
         noise = 2e-8 * np.random.default_rng(0).standard_normal(D).astype(np.float32)
         drawn = set(draw_sample(sketch, rows, query, 0.1).rows.tolist())
         again = set(draw_sample(sketch, rows, query + noise, 0.1).rows.tolist())
 
-        # A key that is found by its code in one and not in the other moves some draws after it.
-        assert len(drawn & again) > 0.9 * len(drawn)
+        shared.append(len(drawn & again) / len(drawn))
+
+    assert np.mean(shared) > 0.99
+    # Of two keys whose codes are as good, the other one may be taken, which moves the bar a little.
+    assert min(shared) > 0.9
 
 
 @pytest.mark.parametrize("masked", [False, True])

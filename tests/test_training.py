@@ -1183,21 +1183,15 @@ def test_a_training_takes_what_other_processes_draw(lesson: Path) -> None:
     assert torch.load(lesson / "trained/checkpoint.pt", weights_only=True)["step"] > 1
 
 
-def children(process: int) -> set[str]:
-    """The numbers of what runs for a process of this one, but for what is waited for."""
-    found = set()
+def parents() -> dict[str, str]:
+    """Who runs, by number, and for whom; not what has ended and is waited for."""
+    found = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             state, parent = path.read_text().rpartition(")")[2].split()[:2]
-            if parent == str(process) and state != "Z":
-                found.add(path.parent.name)
+            if state != "Z":
+                found[path.parent.name] = parent
     return found
-
-
-def runs(number: str) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
@@ -1210,19 +1204,21 @@ def test_who_draws_ends_with_a_training_that_is_killed(lesson: Path) -> None:
     )
     training = subprocess.Popen([sys.executable, "-c", script])
     try:
-        while len(workers := children(training.pid)) < 2:
+        workers: set[str] = set()
+        while len(workers) < 2:
             assert training.poll() is None
             time.sleep(0.2)
+            workers = {number for number, whose in parents().items() if whose == str(training.pid)}
         time.sleep(1)  # they have begun to draw
     finally:
         training.kill()
         training.wait()
     for _ in range(100):
-        if not any(map(runs, workers)):
+        if workers.isdisjoint(parents()):
             break
         time.sleep(0.1)
 
-    assert not any(map(runs, workers))
+    assert workers.isdisjoint(parents())
 
 
 @quiet

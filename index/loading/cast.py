@@ -215,10 +215,14 @@ def _vector(value: object, column: Column) -> tuple[float, ...]:
         raise WrongValue(column.name, "the column was made without a vector, and can hold none")
     if len(items) != column.width:
         raise WrongValue(column.name, f"the vector has {len(items)} numbers, not {column.width}")
-    for place, item in enumerate(items, 1):
-        if item is None:
-            raise WrongValue(column.name, f"number {place} of the vector is missing")
-    return tuple(float(_number(item, column)) for item in items)
+    try:
+        return tuple(float(_number(item, column)) for item in items)
+    except WrongValue:
+        gaps = (place for place, item in enumerate(items, 1) if item is None)
+        if gap := next(gaps, None):
+            message = f"number {gap} of the vector is missing"
+            raise WrongValue(column.name, message) from None
+        raise
 
 
 def _label(value: object, column: Column) -> str:

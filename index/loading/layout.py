@@ -62,7 +62,7 @@ def lay_out(
     # A column without a name in the file may be spoken of by its place, as the key's may.
     options = options.renamed(dict(zip(sources, names, strict=True)))
     _check_options(options, key_column, names, [*unused, *reader.left_out], evidence.known)
-    evidence = _Evidence(reader, inference, options, expected)
+    evidence.wish(options)
     return evidence.layout(key_source, key_column, zip(sources, names, strict=True))
 
 
@@ -85,12 +85,17 @@ class _Evidence:
         expected: Sequence[Column],
     ) -> None:
         self.known = {column.name: column for column in expected}
-        decided = {column.name: column.type for column in expected if column.type != "undecided"}
-        self._key, self._wanted = options.key, options.columns
-        self._settled = decided | dict(self._wanted)
-        self._attributes = {*options.attributes, *reader.attributes}
         self._reader, self._profiles = reader, inference.profiles
         self._inferred = inference.columns()
+        self.wish(options)
+
+    def wish(self, options: LoadOptions) -> None:
+        """Take what the caller wants."""
+        known = self.known.values()
+        decided = {column.name: column.type for column in known if column.type != "undecided"}
+        self._key, self._wanted = options.key, options.columns
+        self._settled = decided | dict(self._wanted)
+        self._attributes = {*options.attributes, *self._reader.attributes}
 
     def type(self, source: str, name: str) -> str:
         return self._settled.get(name, self._shown_type(source))
