@@ -131,6 +131,7 @@ def _faint_blends(
         there = known if attention.rows is None else known[attention.rows]
         if attention.allowed is not None:
             there = there & attention.allowed
+        share = float(attention.weight_of(attention.scores[there]).sum())  # float32 may lose it
         weights = attention_weights(
             attention.scores, temperature=attention.temperature, allowed=there
         )

@@ -11,7 +11,7 @@ from index.blending import blend_given
 from index.errors import Fault, InvalidRequest
 from index.snapshot import Place, Snapshot
 from index.values import LARGEST
-from index.wording import rounded, whole
+from index.wording import SHOWN, rounded, whole
 
 
 def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) -> ManualAnswer:
@@ -104,9 +104,10 @@ def _differences(
     for name, blend in soft.blend.items():
         attended, unit = None if blend is None else blend.value, soft.units.get(name)
         if exact.values is not None and not _read_alike(exact.values[name], attended):
+            part, held, blended = _apart_where_shown(exact.values[name], attended)
             said.append(
-                f"{name}: the exact entry holds {whole(exact.values[name], unit)}, "
-                f"attention blends {rounded(attended, unit)}."
+                f"{name}{part}: the exact entry holds {whole(held, unit)}, "
+                f"attention blends {rounded(blended, unit)}."
             )
         if manual is not None:
             blended = manual.blend[name]
@@ -116,6 +117,16 @@ def _differences(
                 f"attention {rounded(attended, unit)}."
             )
     return said
+
+
+def _apart_where_shown(held: Value, blended: Value) -> tuple[str, Value, Value]:
+    """Take two vectors' first component that reads otherwise, where it is not among those shown."""
+    if isinstance(held, tuple) and isinstance(blended, tuple):
+        parts = enumerate(zip(held, blended, strict=True))
+        place = next(place for place, (a, b) in parts if not _read_alike(a, b))
+        if place >= SHOWN:
+            return f", component {place + 1}", held[place], blended[place]
+    return "", held, blended
 
 
 def _read_alike(held: Value, blended: Value) -> bool:

@@ -62,6 +62,8 @@ def _sum(answer: Answer, column: str) -> str:
         if match.values[column] is not None
     ]
     summed = " + ".join([*terms, "…"] if len(answer.matches) < answer.keys else terms)
+    if not summed:
+        return rounded(None)
     known = "1.000" if blend is None else _spelled(blend.known)
     if known != "1.000":  # the weights of the keys that have a value add up to this
         summed = f"({summed}) / {known}"

@@ -6,6 +6,7 @@ which the masked keys had never been.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from numbers import Integral
@@ -19,6 +20,7 @@ Mask = NDArray[np.bool_]
 
 DAY = 86_400.0  # seconds
 LONGEST = 100  # characters of a position or a moment
+WEEK = re.compile("[0-9]{4}-?[Ww][0-9]{2}")
 MOST = 10_000_000  # entries: beyond, digits are a date without its hyphens, or seconds since 1970
 
 
@@ -77,6 +79,8 @@ def parse_as_of(value: object) -> AsOf | None:
 def _parse_text(text: str) -> object:
     if text.isascii() and text.isdigit():
         return int(text)
+    if WEEK.fullmatch(text):  # Python takes its Monday
+        return None
     try:
         return date.fromisoformat(text)
     except ValueError:

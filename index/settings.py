@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from numbers import Real
 from typing import Any, get_args
@@ -12,7 +11,7 @@ from index.attention import sqrt_d
 from index.errors import Fault, InvalidRequest
 from index.search import TOLERANCE
 from index.store import Record
-from index.temperature import parse_temperature
+from index.temperature import parse_temperature, read_number
 
 
 def new_settings(temperature: object, tolerance: object, precision: object) -> dict[str, Any]:
@@ -58,11 +57,8 @@ def parse_tolerance(value: object) -> float:
     InvalidRequest
         If it is anything else.
     """
-    try:
-        number = float(value) if isinstance(value, Real | str) else math.nan
-    except (ValueError, OverflowError):
-        number = math.nan
-    if isinstance(value, bool) or not 0 <= number < 1:
+    number = read_number(value) if isinstance(value, Real | str) else None
+    if isinstance(value, bool) or number is None or not 0 <= number < 1:
         message = "write a number from 0 (every key is scored) to below 1, such as 0.03"
         raise InvalidRequest(Fault("tolerance", message))
     return number

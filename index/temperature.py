@@ -68,20 +68,23 @@ def parse_temperature(value: object) -> Temperature:
             return Temperature("sqrt_d" if text == "sqrt_d" else "auto")
         kind, colon, amount = text.partition(":")
         if colon and kind == "effective_keys":
-            wanted = _number(amount)
+            wanted = read_number(amount)
             if wanted is not None and 1 <= wanted < math.inf:
                 return Temperature("effective_keys", wanted)
             raise _fault("effective_keys takes a number of keys, at least 1: effective_keys:5")
-        value = _number(text)
+        value = read_number(text)
     if isinstance(value, Real) and not isinstance(value, bool):
-        tau = _number(value)
+        tau = read_number(value)
         if tau is not None and SMALLEST <= tau <= GREATEST:
             return Temperature("number", tau)
         raise _fault(f"a number must lie between {SMALLEST:g} and {GREATEST:g}, in units of cosine")
     raise _fault("write a positive number such as 0.1, auto, sqrt_d or effective_keys:5")
 
 
-def _number(given: str | Real) -> float | None:
+def read_number(given: str | Real) -> float | None:
+    """Read a number as JSON or the address of a request has it; None where it is none."""
+    if isinstance(given, str) and "_" in given:  # Python's own numerals may have some
+        return None
     try:
         return float(given)
     except (ValueError, OverflowError):

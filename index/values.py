@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from heapq import nsmallest
 from numbers import Integral
 from typing import Literal, TypeGuard, get_args
 
@@ -37,6 +38,7 @@ EXACT = 2**53  # the integers up to here are exact in a double
 LEVEL = 0.9  # share of the weight inside a number's interval
 PIECE = 2**13  # components worked on at a time
 LEAST = 1e-280  # sum of squares: below, some may have been lost
+ROUNDED = 1e-9  # of what a mean was off by: a lesser variance is that of rounding alone
 SLACK = 1 - 1e-5  # 0.2 + 0.4 + 0.3 of 1 must reach 0.9 though weights come of float32 scores
 RUN = 2**10  # numbers in a run of equal or neighbouring ones
 RUNS = 2**8  # that fewer numbers, which nobody sorted yet, are parted into
@@ -311,15 +313,22 @@ def _moments(
     pieces = [slice(start, start + size) for start in range(0, n, size)]
     mean = np.asarray(sum(weights[p] @ values[p] for p in pieces)) / total
     centre = mean if width == 1 else np.tile(mean, (min(size, n), 1))
-    squares = 0.0
+    left, squares = np.zeros(width), 0.0
     for p in pieces:
         away = values[p] - centre[: len(values[p])]
+        left += (
+            weights[p] @ away
+        )  # what rounding left of the mean: values all alike have just theirs
         away *= away
         squares += float((weights[p] @ away).sum())
     largest = float(np.abs(values).max()) if squares < LEAST else 0.0
+    left /= total
+    mean = mean + left
     if 0 < largest < 1:  # squares that are too small for a double, or nearly
         return mean, largest * _moments(values / largest, weights, total)[1]
-    return mean, math.sqrt(squares / total)
+    lost = float(left @ left)
+    variance = squares / total - lost
+    return mean, math.sqrt(variance) if variance > ROUNDED * lost else 0.0
 
 
 def blend_labels(
@@ -332,7 +341,8 @@ def blend_labels(
 ) -> LabelBlend | None:
     """Distribution of the weight over distinct labels, the ``listed`` greatest by name.
 
-    Of equal ones that which appeared first comes first.
+    Equal ones stand by name: by rows, or in the order of their codes, another start or a rebuild
+    would move them.
     """
     there = codes >= 0
     if not there.all():
@@ -347,13 +357,11 @@ def blend_labels(
         return None
     shares = masses / known
     listed = min(listed, len(shares))
-    top = np.flatnonzero(shares >= np.partition(shares, -listed)[-listed])
-    top = top[np.argsort(-shares[top], kind="stable")[:listed]]
-    distribution = tuple(
-        (table.labels[code if labels is None else labels[code]], float(shares[code]))
-        for code in top
-        if shares[code] > 0.0
-    )
+    bar = np.partition(shares, -listed)[-listed]
+    top = np.flatnonzero((shares >= bar) & (shares > 0.0))
+    names = (table.labels[code] for code in (top if labels is None else labels[top]))
+    falling = nsmallest(listed, zip((-shares[top]).tolist(), names, strict=True))
+    distribution = tuple((name, -share) for share, name in falling)
     rest = max(0.0, 1.0 - sum(share for _, share in distribution))
     kind: Literal["category", "text"] = "category" if column.type == "category" else "text"
     return LabelBlend(distribution, rest if rest > 1e-12 else 0.0, _share(known), kind)

@@ -167,7 +167,10 @@ def test_a_missing_value_and_a_label_that_reads_like_none_differ():
 def test_vectors_that_differ_far_behind_differ():
     d = SoftDict({"a": (0.0,) * 20, "b": (*(0.0,) * 19, 1.0)}, encoder="random")
 
-    assert len(d.compare("a", temperature=1.0).differences) == 1
+    (said,) = d.compare("a", temperature=1.0).differences
+    mean = d.search("a", temperature=1.0).value[19]
+    apart = f"the exact entry holds 0, attention blends {mean:.4g}"
+    assert said == f"value, component 20: {apart}."
     assert d.compare("a", temperature=0.001).differences == ()
 
 

@@ -69,7 +69,13 @@ class NoTime(datetime):
         *("", "tomorrow", -1, True, 1.5, "2026-13-01", [], "-3", "1" * 5_000, NoTime(1, 1, 1)),
         # A date without its hyphens, and seconds since 1970, as the service gives them.
         *("20261126", 20_261_126, 1_795_657_211, "1" * 19),
-        *("2026-03-01+05:00", "2026-03-01-05:00", "2026-W09-7+05:00"),  # zones of no time
+        *(
+            "2026-W09",
+            "2026W09",
+            "2026-03-01+05:00",
+            "2026-03-01-05:00",
+            "2026-W09-7+05:00",
+        ),  # zones of no time
     ],
 )
 def test_refused_spellings(given):
@@ -116,6 +122,18 @@ def test_a_blend_is_over_the_keys_that_have_a_value_however_little_they_weigh(te
         assert whole.blend[name].mean == pytest.approx(alone.blend[name].mean, rel=1e-4)
     shown = dict(alone.blend["kind"].distribution)
     assert dict(whole.blend["kind"].distribution) == pytest.approx(shown, rel=1e-4)
+
+
+def test_a_share_that_float32_cannot_hold_is_said():
+    d = SoftDict({"país": None, "perro": 3}, encoder="random", temperature=0.003)
+
+    answer = d.search("país", k=2, explain=True)
+    faint = answer.matches[1].weight
+    assert 0 < faint < 1e-60
+    assert answer.blend["value"].known == faint
+    assert answer.explanation["blend"]["value"] == f"({faint:.1e}·3) / {faint:.1e} = 3"
+    nothing = d.search("país", where="value = 4", explain=True)
+    assert nothing.explanation["blend"]["value"] == "nothing"
 
 
 def test_position_counts_the_entries_that_are_there():

@@ -37,7 +37,8 @@ def test_spellings(given: object, read: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [1, -0.01, True, False, "", "low", "nan", "inf", float("nan"), 10**400, None, [0.1]]
+    "given",
+    [1, -0.01, True, False, "", "0_0", "low", "nan", "inf", float("nan"), 10**400, None, [0.1]],
 )
 def test_refused_spellings(given: object) -> None:
     with pytest.raises(InvalidRequest) as refused:

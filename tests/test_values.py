@@ -108,11 +108,41 @@ def test_labels_beyond_those_listed_are_the_rest():
     assert made.type == "text"
 
 
-def test_of_labels_with_equal_weights_the_first_to_appear_are_listed():
+def test_labels_with_equal_weights_stand_by_name_however_they_came():
     """As where keys share a vector, and so weigh alike."""
-    made = blend(TEXT, [f"label {number}" for number in range(300)], [1] * 300)
+    labels = [f"label {number:03}" for number in range(300)]
+    shuffled = np.random.default_rng(3).permutation(labels).tolist()
+    made = blend(TEXT, shuffled, [1] * 300)
 
-    assert [label for label, _ in made.distribution] == [f"label {number}" for number in range(10)]
+    assert [label for label, _ in made.distribution] == labels[:10]
+
+
+def test_another_start_moves_no_label_before_one_that_weighs_alike(tmp_path):
+    with SoftDict.open(tmp_path, encoder="random") as animals:
+        animals.update({"perro": "manso", "gato": "bravo"})
+        animals.update({"perro": "bravo", "gato": "manso"})  # the labels' codes stay
+        before = animals.compare("x", weights={"perro": 1, "gato": 1}).manual.blend["value"]
+    with SoftDict.open(tmp_path) as animals:
+        after = animals.compare("x", weights={"perro": 1, "gato": 1}).manual.blend["value"]
+
+    assert before == after
+    assert after.value == "bravo"
+
+
+@given(
+    st.floats(1e-290, 1e149) | st.floats(-1e149, -1e-290),
+    st.lists(st.floats(1e-6, 1), min_size=1, max_size=40),
+    st.lists(st.sampled_from([0, 1]), min_size=40, max_size=40),
+)
+def test_a_blend_of_values_all_alike_is_just_that_value(number, weights, weighed):
+    """Rounded sums would be off by a last bit, and so outside the table's values."""
+    given = np.array(weights) / sum(weights) * weighed[: len(weights)]
+    known = given.sum() > 0
+    plain = blend_numbers(np.full(len(given), number), given)
+    vectors = blend_vectors(np.full((len(given), 3), number), given)
+
+    assert (plain and (plain.mean, plain.sd)) == ((number, 0.0) if known else None)
+    assert (vectors and (vectors.mean, vectors.sd)) == (((number,) * 3, 0.0) if known else None)
 
 
 @pytest.mark.parametrize("listed", [1, 2, 10, 299, 300, 301])

@@ -360,6 +360,11 @@ def test_a_fault_of_the_json_is_named_by_its_path(document, where):
         ('{"price": NaN}', "write a finite number"),
         (f'{{"price": {"9" * 5_000}}}', "write a finite number"),
         ('{"price": 9007199254740993}', "is not exact"),
+        ('{"price": 9007199254740993.0}', "is not exact"),
+        ("price = 9007199254740993.0", "is not exact"),
+        ("price = 9.007199254740993e15", "is not exact"),
+        (f"price = 1e{'9' * 30}", "write a finite number"),
+        (f'{{"price": -1e{"9" * 30}}}', "write a finite number"),
         ('{"\\ud800": 1}', "half a character"),
         ('{"not":' * 1_200 + "1" + "}" * 1_200, "deep"),
         ('{"not":' * 100 + "1" + "}" * 100, "deep"),
@@ -543,6 +548,7 @@ def test_zeros_before_a_number_change_nothing_however_many_there_are():
     where = parse_where("price = " + "0" * 9_000 + "7", COLUMNS)
 
     assert where == Compare("price", "=", 7.0)
+    assert parse_where("price = 1e-" + "9" * 30, COLUMNS) == Compare("price", "=", 0.0)
 
 
 def test_faults_of_where_come_with_those_of_the_other_arguments():

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from numbers import Real
 
@@ -178,12 +178,12 @@ class Builder:
         return number
 
 
-def read_integer(digits: str) -> float:
-    """Read an integer; one that no number can hold as infinity.
-
-    By way of a decimal, for int() refuses 4,300 digits, though most of them be zeros.
-    """
-    return int(Decimal(digits)) if math.isfinite(float(digits)) else math.inf
+def read_numeral(numeral: str) -> Decimal | float:
+    """Read a number whole, or as a float where its exponent is beyond all that a decimal takes."""
+    try:
+        return Decimal(numeral)
+    except InvalidOperation:
+        return float(numeral)
 
 
 def pointed(number: str) -> str:

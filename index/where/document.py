@@ -10,7 +10,7 @@ from typing import Any
 from index.errors import InvalidRequest
 from index.naming import column_name, repeated_names
 from index.values import is_boolean
-from index.where.building import DEEPEST, MOST_VALUES, Builder, Spot, read_integer, too_deep
+from index.where.building import DEEPEST, MOST_VALUES, Builder, Spot, read_numeral, too_deep
 from index.where.conditions import Operator, Where
 from index.wording import shown
 
@@ -21,8 +21,12 @@ SIGNS = (*OPERATORS, "ne", "in", "missing")
 def read_json(text: str, builder: Builder) -> Where:
     """Read the form from a text of JSON."""
     try:
-        given = json.loads(text, object_pairs_hook=_no_twice, parse_int=read_integer)
-        json.dumps(given, ensure_ascii=False).encode()  # half a surrogate pair is no character
+        given = json.loads(
+            text, object_pairs_hook=_no_twice, parse_int=read_numeral, parse_float=read_numeral
+        )
+        json.dumps(
+            given, ensure_ascii=False, default=str
+        ).encode()  # half a surrogate pair is no character
     except json.JSONDecodeError as error:
         spot = Spot(character=error.pos + 1)
         raise InvalidRequest(spot.fault(f"this is not JSON: {error.msg}")) from None

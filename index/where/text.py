@@ -12,7 +12,7 @@ from lark.exceptions import VisitError
 from lark.visitors import Transformer_NonRecursive
 
 from index.errors import InvalidRequest
-from index.where.building import MARKED, PLAIN, Builder, Spot, pointed, read_integer
+from index.where.building import MARKED, PLAIN, Builder, Spot, pointed, read_numeral
 from index.where.conditions import Operator, Where
 from index.wording import shown
 
@@ -113,8 +113,7 @@ class _Reader(Transformer_NonRecursive[Token, Any]):
 
     def value(self, token: Token) -> Literal:
         if token.type == "NUMBER":
-            read = read_integer if token.lstrip("+-").isdigit() else float
-            return read(token), _at(token)
+            return read_numeral(token), _at(token)
         if token.type == "STRING":
             plain = token[0] == token[-1]  # of quotes that open and close unlike, none is doubled
             return token[1:-1].replace(token[0] * 2, token[0]) if plain else token[1:-1], _at(token)
