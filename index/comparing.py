@@ -104,10 +104,10 @@ def _differences(
     for name, blend in soft.blend.items():
         attended, unit = None if blend is None else blend.value, soft.units.get(name)
         if exact.values is not None and not _read_alike(exact.values[name], attended):
-            part, held, blended = _apart_where_shown(exact.values[name], attended)
+            part, held, read = _apart_where_shown(exact.values[name], attended)
             said.append(
                 f"{name}{part}: the exact entry holds {whole(held, unit)}, "
-                f"attention blends {rounded(blended, unit)}."
+                f"attention blends {rounded(read, unit)}."
             )
         if manual is not None:
             blended = manual.blend[name]

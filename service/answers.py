@@ -18,7 +18,7 @@ def search(query: SearchQuery) -> AnswerOut:
     return answer
 
 
-@routes.post("/search", responses={200: FoundOut, **said(404, 409, 413, 415, 503)})
+@routes.post("/search", responses={200: FoundOut, **said(404, 409, 415, 503)})
 def search_by_body(body: SearchBody) -> AnswerOut | AnswersOut:
     """Ask a dataset by meaning, with a condition as JSON; several questions at once too."""
     if isinstance(body.q, list):
@@ -33,7 +33,7 @@ def compare(query: CompareQuery) -> ComparisonOut:
     return _compared(query)
 
 
-@routes.post("/compare", responses={200: ComparisonOut, **said(404, 409, 413, 415, 503)})
+@routes.post("/compare", responses={200: ComparisonOut, **said(404, 409, 415, 503)})
 def compare_by_hand(body: CompareBody) -> ComparisonOut:
     """Put the same question to an exact dictionary, to attention and to weights by hand."""
     return _compared(body)

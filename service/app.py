@@ -17,8 +17,9 @@ ABOUT = """A dictionary that answers by meaning: every key counts in proportion 
 
 Errors are problems (RFC 9457), with every fault of the request in `errors`, or the first 100.
 Besides the statuses it lists, any route may answer 403 (a page of another site asks for a write, or
-the store can only be read), 405 (it has no such method) or 500 (the service failed; its log says
-why). Numbers are finite.
+the store can only be read), 405 (it has no such method), 431 (the address and headers are too
+large), 500 (the service failed; its log says why) or 501 (the body comes in a coding of transfer
+other than chunked). Numbers are finite.
 """
 HEADERS = {
     "ETag": "what If-Match and If-None-Match go by",

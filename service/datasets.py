@@ -34,7 +34,7 @@ def datasets() -> DatasetsOut:
 
 @routes.post(
     "/datasets",
-    responses={200: LoadOut, 201: LoadOut, 202: JobOut, **said(404, 409, 413, 415, 503, 507)},
+    responses={200: LoadOut, 201: LoadOut, 202: JobOut, **said(404, 409, 415, 503, 507)},
     description="A small table is loaded before the answer; a larger one becomes a job, whose "
     "progress is at /jobs/{id}. While others write, a small one may be refused as busy (503), and "
     "a job waits its turn. A dry run says what would be loaded, and writes nothing.",
@@ -53,7 +53,7 @@ def describe(path: DatasetPath, header: Conditions) -> Response:
     return header.tagged(runtime().read(path.name, _shown))
 
 
-@routes.patch("/datasets/<name>", responses={200: DatasetOut, **said(404, 412, 413, 415, 503, 507)})
+@routes.patch("/datasets/<name>", responses={200: DatasetOut, **said(404, 412, 415, 503, 507)})
 def change(
     path: DatasetPath, header: Conditions, body: SettingsBody
 ) -> tuple[DatasetOut, int, dict[str, str]]:

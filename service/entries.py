@@ -36,7 +36,7 @@ def get(path: EntryPath, header: Conditions) -> Response:
 
 @routes.put(
     ENTRY,
-    responses={200: EntryOut, 201: EntryOut, **said(404, 409, 412, 413, 415, 503, 507)},
+    responses={200: EntryOut, 201: EntryOut, **said(404, 409, 412, 415, 503, 507)},
     description="A column that you leave out then has no value; an attribute stays as it was.",
 )
 def put(

@@ -31,8 +31,9 @@ from .runtime import runtime
 MEDIA_TYPE = "application/problem+json"
 LONGEST_PLACE = 300  # characters: a column's name has 200 at most
 
-# An address that is not UTF-8, a host that is not ours, a parameter that is none.
-EVERYWHERE = (400, 421, 422)
+# An address that is not UTF-8, a body that is too large, a host that is not ours, a parameter that
+# is none.
+EVERYWHERE = (400, 413, 421, 422)
 # How flask-openapi3 spells what a response is: a model, the OpenAPI object itself, or nothing.
 Documented = type[BaseModel] | dict[Any, Any] | None
 
@@ -200,7 +201,7 @@ def _http(error: HTTPException) -> Response:
         detail = f"{request.method} is not allowed at {request.path[:100]}; allowed: {allowed}"
     response = _response(plain_problem(status, detail))
     for name, value in error.get_headers():
-        if name.lower() in ("allow", "retry-after"):
+        if name.lower() in ("allow", "content-range", "retry-after"):
             response.headers[name] = value
     return response
 

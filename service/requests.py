@@ -34,6 +34,7 @@ WORDS = {
     "float_type": "write a number",
     "greater_than_equal": "write {ge:g} or more",
     "int_parsing": "write a whole number",
+    "int_parsing_size": "write a whole number of fewer digits",
     "int_type": "write a whole number",
     "less_than_equal": "write {le} or less",
     "list_type": "write a list",
@@ -206,13 +207,15 @@ def _form_fields() -> Iterator[tuple[str, list[str]]]:
     if request.mimetype == "multipart/form-data" and request.content_length:
         check_coding()
         try:
-            fields = request.form.lists()
-            yield from ((name, texts) for name, texts in fields if name != FILE)  # see uploads
+            fields = {name or "": texts for name, texts in request.form.lists() if name != FILE}
         except ValueError as error:
             raise MalformedRequest(
                 "the form cannot be read: its content type must name its boundary, the heads of "
                 f"its parts be UTF-8, and its end be there ({error})"
             ) from None
+        if any("\ufffd" in text for name, texts in fields.items() for text in (name, *texts)):
+            raise MalformedRequest("a field of the form is not UTF-8")  # werkzeug reads on
+        yield from fields.items()  # but the file, which uploads reads
 
 
 def _faults(error: ValidationError, model: type[BaseModel]) -> Iterator[InvalidRequest]:

@@ -756,8 +756,8 @@ def test_a_key_that_is_a_date_may_be_no_longer_than_others() -> None:
             "key,v\naaaa,1\n",
             [BadRow(2, "the key that begins 'aaaa' has 4 characters; at most 3 are allowed")],
         ),
-        ('[{"key": true, "v": 1}]', [BadRow(1, "entry 1: a key is text, not a boolean: True")]),
-        ('[{"key": ["a"], "v": 1}]', [BadRow(1, "entry 1: a key is text, not a list: ['a']")]),
+        ('[{"key": true, "v": 1}]', [BadRow(1, "entry 1: a key is text, not a boolean: true")]),
+        ('[{"key": ["a"], "v": 1}]', [BadRow(1, 'entry 1: a key is text, not a list: ["a"]')]),
         (
             '[{"key": "a", "v": 1},\n{"v": 2}]',
             [BadRow(2, "entry 2: there is no key in column 'key'")],
@@ -785,10 +785,10 @@ def test_an_object_of_json_is_called_one() -> None:
     key = bad_rows('[[{"x": 1}, 1]]', "a.json")
 
     assert value[0].reason == (
-        "entry 1: column 'v': {'x': 1} is an object, not a label or text; "
+        "entry 1: column 'v': {\"x\": 1} is an object, not a label or text; "
         "leave it out with the type 'skip'"
     )
-    assert key[0].reason == "entry 1: a key is text, not an object: {'x': 1}"
+    assert key[0].reason == 'entry 1: a key is text, not an object: {"x": 1}'
 
 
 @pytest.mark.parametrize(
@@ -1807,7 +1807,7 @@ def test_a_value_is_cast_to_its_column(value: object, column: Column, expected: 
 @pytest.mark.parametrize(
     ("value", "column", "message"),
     [
-        (True, NUMBER, "True is a boolean, not a number"),
+        (True, NUMBER, "true is a boolean, not a number"),
         ("7", NUMBER, "'7' is text, not a number"),
         (float("nan"), NUMBER, "nan is not a finite number; None (null) is a missing value"),
         (float("-inf"), NUMBER, "-inf is not a finite number"),
@@ -1825,7 +1825,7 @@ def test_a_value_is_cast_to_its_column(value: object, column: Column, expected: 
         ([1], PAIR, "the vector has 1 numbers, not 2"),
         ([], PAIR, "the vector has 0 numbers, not 2"),
         ([1], Column("v", "vector"), "the column was made without a vector, and can hold none"),
-        ([1, True], PAIR, "True is a boolean"),
+        ([1, True], PAIR, "true is a boolean"),
         ([1, float("inf")], PAIR, "inf is not a finite number"),
         ("12", PAIR, "'12' is text, not a list of numbers"),
         (7, PAIR, "7 is a number, not a list of numbers"),

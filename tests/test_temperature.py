@@ -51,9 +51,9 @@ def test_spellings(given, spelled):
     "given",
     [0, -1, True, "", "hot", "nan", "inf", math.nan, math.inf, 1e-9, None, [], "effective_keys:0",
      "effective_keys:", "effective_keys:x", "effective_keys:nan", "effective_keys:inf",
-     "effective_keys:0.99", "keys:5", "1_0", "effective_keys:1_0", 0.00099, 1000.1, Temperature("number"),
-     Temperature("number", -1), Temperature("effective_keys", 0.5), Temperature("effective_keys"),
-     Temperature("auto", 1)],
+     "effective_keys:0.99", "keys:5", "1_0", "effective_keys:1_0", 0.00099, 1000.1,
+     Temperature("number"), Temperature("number", -1), Temperature("effective_keys", 0.5),
+     Temperature("effective_keys"), Temperature("auto", 1)],
 )  # fmt: skip
 def test_refused_spellings(given):
     with pytest.raises(InvalidRequest) as refused:

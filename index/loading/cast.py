@@ -260,7 +260,10 @@ def _numeral(value: int, column: Column) -> str:
 def shown_value(value: object) -> str:
     """Write a value for a message, its beginning if it is long."""
     try:
-        shown = repr(value) if isinstance(value, (str, int, float)) else str(value)
+        if value is None or isinstance(value, (bool, list, tuple, dict)):
+            shown = json.dumps(value, ensure_ascii=False, default=str)
+        else:
+            shown = repr(value) if isinstance(value, (str, int, float)) else str(value)
     except ValueError:  # of the digits, Python spells no more than some thousand
         return "a number of thousands of digits"
     except RecursionError:

@@ -177,7 +177,9 @@ def _words(error: UnexpectedInput, given: str, place: int) -> str:
             return f"the {closing} that opens here is never closed"
         if error.char in "%‰€$£" and given[:place].rstrip()[-1:].isdigit():
             return f"{shown(error.char)} is not expected here; write the number without its unit"
-        expected = _expected(error.allowed or (), given, place)
+        before = _parser().parse_interactive(given[:place])
+        before.exhaust_lexer()
+        expected = _expected(before.accepts(), given, place)  # type: ignore[no-untyped-call]
         return f"{shown(error.char)} is not expected here{expected}"
     token = cast(UnexpectedToken, error).token
     expected = _expected(cast(UnexpectedToken, error).accepts or (), given, place)

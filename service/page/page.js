@@ -412,7 +412,7 @@ function draw() {
   $("exact").replaceChildren(...drawExact(exact));
   $("exact").classList.toggle("none", !exact.found);
   $("steps").href = `search?${new URLSearchParams({ ...question, explain: 1 })}`;
-  $("reason").textContent = t(exact.found ? "found" : question.where ? "excluded" : "missing", last.query);
+  $("reason").textContent = t(exact.found ? "found" : question.where ? "excluded" : "missing", short(last.query));
   $("result").hidden = false;
   drawHand(soft);
   drawSteps();
@@ -525,6 +525,8 @@ const cuts = new ResizeObserver((seen) => {
     else target.removeAttribute("tabindex");
   }
 });
+
+const short = (words) => (words.length > LONGEST ? `${words.slice(0, LONGEST - 1)}…` : words);
 
 function cut(words) {
   const made = element("span", "key", words);
@@ -1046,7 +1048,7 @@ $("language").addEventListener("click", () => {
   translate();
 });
 $("file").addEventListener("change", nameFromFile);
-$("name").addEventListener("change", () => { $("name").value = $("name").value.trim().replace(/\s+/g, "-"); });
+$("name").addEventListener("change", () => { $("name").value = $("name").value.trim().normalize("NFC").replace(/\s+/g, "-"); });
 $("upload").addEventListener("submit", (event) => {
   event.preventDefault();
   delete kept.touched;

@@ -371,6 +371,10 @@ def test_a_table_without_a_name_is_refused(make: Make) -> None:
     assert "name" in client.faults("POST", "/datasets", json=[{"key": "a", "value": 1}])
 
 
+PART = b'--B\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\nkey,v\na,1\r\n'
+END = b"--B--\r\n"
+
+
 def test_a_form_holds_exactly_one_file_and_no_unknown_field(make: Make) -> None:
     client = make()
     nothing = {"data": {"name": "p"}, "content_type": "multipart/form-data"}
@@ -386,6 +390,30 @@ def test_a_form_holds_exactly_one_file_and_no_unknown_field(make: Make) -> None:
     assert unknown == {"delimitre": "there is no such parameter; did you mean delimiter?"}
 
 
+def test_a_form_of_nothing_or_of_parts_without_a_name_is_refused(make: Make) -> None:
+    client = make()
+
+    def faults(body: bytes) -> dict[str, str]:
+        kind = "multipart/form-data; boundary=B"
+        return client.faults("POST", "/datasets?name=a", data=body, content_type=kind)
+
+    part = b"--B\r\nContent-Disposition: form-data%b\r\n\r\nkey,v\r\n"
+    nameless, file = part % b"", part % b'; filename="a.csv"'
+    assert faults(b"")["file"].endswith("got none")
+    assert faults(nameless + END)[""].startswith("there is no such parameter")
+    assert "" in faults(nameless + nameless + END)
+    assert faults(file + END)["file"].endswith("got one without a name")
+
+
+def test_a_field_of_a_form_that_is_not_utf8_is_no_other_text(make: Make) -> None:
+    field = b'--B\r\nContent-Disposition: form-data; name="missing"\r\n\r\n\xf1\r\n'
+    kind = "multipart/form-data; boundary=B"
+    reply = make().post("/datasets?name=a", data=PART + field + END, content_type=kind)
+
+    assert reply.status_code == 400
+    assert reply.get_json()["detail"] == "a field of the form is not UTF-8"
+
+
 def test_a_file_that_is_text_is_told_how_it_is_sent(make: Make) -> None:
     sent = {"data": {"name": "p", "file": "precios.csv"}, "content_type": "multipart/form-data"}
     fault = make().faults("POST", "/datasets", **sent)["file"]
@@ -393,16 +421,13 @@ def test_a_file_that_is_text_is_told_how_it_is_sent(make: Make) -> None:
     assert fault.startswith("send exactly one file, as the field file; got text")
 
 
-PART = b'--B\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\nkey,v\na,1\r\n'
-
-
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
-        ("multipart/form-data", PART + b"--B--\r\n"),
-        ("multipart/form-data; boundary=C", PART + b"--B--\r\n"),
+        ("multipart/form-data", PART + END),
+        ("multipart/form-data; boundary=C", PART + END),
         ("multipart/form-data; boundary=B", PART[:50]),
-        ("multipart/form-data; boundary=B", PART.replace(b"a.csv", b"a\xf1o.csv") + b"--B--\r\n"),
+        ("multipart/form-data; boundary=B", PART.replace(b"a.csv", b"a\xf1o.csv") + END),
         ("multipart/form-data; boundary=B", b"--B\r\n\r\nkey,v\na,1\r\n--B--\r\n"),
     ],
     ids=["no boundary", "another boundary", "cut short", "a name not in UTF-8", "a part of none"],
