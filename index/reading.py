@@ -76,11 +76,14 @@ def _with_entries(snapshot: Snapshot, record: Record, entries: Iterator[StoredEn
     # A handler of a signal may have written the first ones since the record was read.
     width = record.dimension or -1
     while batch := list(itertools.islice(entries, BLOCK)):
+        vectors = np.stack([entry.vector for entry in batch]).reshape(len(batch), width)
+        if not np.isfinite(vectors).all():
+            raise ValueError("a vector is of other things than numbers")
         block = snapshot.block(
             [entry.id for entry in batch],
             [entry.key for entry in batch],
             [entry.arrived for entry in batch],
-            VectorBlock(np.stack([entry.vector for entry in batch]).reshape(len(batch), width)),
+            VectorBlock(vectors),
             [entry.values for entry in batch],
         )
         snapshot = snapshot.with_blocks([block])

@@ -48,7 +48,6 @@ APPLICATION = 0x736F6664  # "sofd", in the file's header: this database is ours
 SCHEMA_VERSION = 5
 LOOKED_THROUGH = 16  # datasets that are searched for vectors to use again
 JOURNAL = 2**26  # bytes that the write-ahead log may keep after a large load
-SMALL = 256  # pages that a change may add to the database without a look at the disk
 PATIENCE = 30  # seconds to wait for another process
 UNWRITTEN = 2**21  # bytes of pages that SQLite holds until it commits (its cache_size)
 
@@ -255,7 +254,7 @@ class Store:
                 raise StoreClosed
             try:
                 yield
-            except sqlite3.DatabaseError as fault:
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as fault:
                 if getattr(fault, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
                     raise Busy from fault  # another program writes, for longer than PATIENCE
                 if self.home and (refusal := _full(self.home, fault) or _damaged(self.home, fault)):
@@ -315,11 +314,16 @@ class Store:
         by = "entries_in_order" if since < 0 else "entries_changed"
         while True:
             with self._turn():
-                rows = self._connection.execute(
-                    f"SELECT id, key, arrived, value, vector FROM entries INDEXED BY {by}"
-                    " WHERE dataset = ? AND id > ? AND changed > ? ORDER BY id LIMIT ?",
-                    (dataset, last, since, size),
-                ).fetchall()
+                try:
+                    rows = self._connection.execute(
+                        f"SELECT id, key, arrived, value, vector FROM entries INDEXED BY {by}"
+                        " WHERE dataset = ? AND id > ? AND changed > ? ORDER BY id LIMIT ?",
+                        (dataset, last, since, size),
+                    ).fetchall()
+                except sqlite3.OperationalError as fault:
+                    if _no_text(fault):  # it is this dataset that is damaged, not the database
+                        raise ValueError(str(fault)) from fault
+                    raise
             if not rows:
                 return
             last = rows[-1]["id"]
@@ -453,12 +457,13 @@ class Store:
         return int(pages)
 
     def _check_room(self, before: int) -> None:
-        """Refuse a large change that the disk takes into the log, and not from there any further.
+        """Refuse to grow by what the disk takes into the log, and not from there any further.
 
-        The log could then never begin anew: in the end it would take nothing, no deletion either.
+        The log could then never begin anew: in the end it would take nothing, no deletion either,
+        were it by many small changes.
         """
         pages = self._pages()
-        if self.home is None or pages - before <= SMALL:
+        if self.home is None or pages <= before:
             return
         (size,) = self._connection.execute("PRAGMA page_size").fetchone()
         wanted = pages * size - (self.home / FILE).stat().st_size + UNWRITTEN
@@ -676,15 +681,18 @@ def _only_readable(file: Path) -> bool:
 
 def _damaged(home: Path, fault: Exception) -> StoreCorrupt | None:
     """Give what a fault says of a database that is not what was written."""
-    if getattr(fault, "sqlite_errorcode", 0) & 0xFF not in (
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_NOTADB,
-    ):
+    known = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    if not _no_text(fault) and getattr(fault, "sqlite_errorcode", 0) & 0xFF not in known:
         return None
     return StoreCorrupt(
-        f"{home / FILE} is damaged: {fault}; delete {FILE}-wal and {FILE}-shm, and put a copy in "
-        "its place"
+        f"{home / FILE} is damaged: {fault}; end whatever has it open, delete {FILE}-wal, "
+        f"{FILE}-shm and generations, and put a copy in its place"
     )
+
+
+def _no_text(fault: Exception) -> bool:
+    """Tell the fault of a text that is not UTF-8: Python's own, without a code of SQLite's."""
+    return isinstance(fault, UnicodeDecodeError) or str(fault).startswith("Could not decode")
 
 
 def _identity(home: Path | None, name: str) -> tuple[int, int] | None:

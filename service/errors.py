@@ -11,7 +11,7 @@ SoftDictError
     ├── JobFinished           a job that can no longer be cancelled
     ├── JobCancelled          a job that was asked to stop
     ├── TooManyJobs           the queue is full
-    ├── NotReady              the service is still starting
+    ├── NotReady              the service cannot answer yet
     ├── Stopping              the service ends, and a load with it
     ├── UntrustedHost         a Host header that is not ours
     ├── CrossOrigin           a write asked for by a page of another origin
@@ -109,7 +109,7 @@ class TooManyJobs(ServiceError):
 
 
 class NotReady(ServiceError):
-    """The service is still starting, or could not: the message says why."""
+    """The service is still starting, or cannot answer: the message says why."""
 
 
 class Stopping(ServiceError):

@@ -105,7 +105,7 @@ TABLE = (
     ProblemType(errors.JobFinished, 409, "job-finished", "The job has ended"),
     ProblemType(errors.JobCancelled, 409, "job-cancelled", "The job was cancelled"),
     ProblemType(errors.TooManyJobs, 503, "too-many-jobs", "Too many jobs wait", 10),
-    ProblemType(errors.NotReady, 503, "not-ready", "The service is still starting", 1),
+    ProblemType(errors.NotReady, 503, "not-ready", "The service is not ready", 1),
     ProblemType(errors.Stopping, 503, "stopping", "The service is stopping", 5),
     ProblemType(errors.UntrustedHost, 421, "untrusted-host", "Not a name of this service"),
     ProblemType(errors.CrossOrigin, 403, "cross-origin", "Refused: asked by another site"),

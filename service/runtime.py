@@ -59,7 +59,8 @@ class Runtime:
         self._free = self._most
         self._moved = time.monotonic()  # when a place was last taken or left
         self._warm = threading.Event()
-        self._fault: SoftDictError | None = None
+        self._fault: SoftDictError | None = None  # for which the start failed
+        self._mute: SoftDictError | None = None  # for which no dataset answers
         self._warming: threading.Thread | None = None
 
     def warm_up(self) -> None:
@@ -73,6 +74,10 @@ class Runtime:
             raise NotReady(f"the start failed: {self._fault}")
         if not self._warm.is_set():
             raise NotReady(self._unready())
+        if self._mute is not None:  # what kept them from it may be mended by now, or deleted
+            self._ask_a_dataset()
+        if self._mute is not None:
+            raise NotReady(f"no dataset can answer: {self._mute}")
 
     def dataset(self, name: str | None = None) -> SoftDict:
         """Return a dataset by name, or the first; raise UnknownDataset, NoDatasets or NotReady."""
@@ -141,10 +146,10 @@ class Runtime:
         self.catalog.close()
 
     def _first(self) -> SoftDict:
-        name = next(iter(self.catalog), None)
-        if name is None:
+        first = next(iter(self.catalog.values()), None)
+        if first is None:
             raise NoDatasets
-        return self.catalog[name]
+        return first
 
     def _unready(self) -> str:
         what = "creating the bundled datasets" if self._bundle else "opening the encoder"
@@ -157,7 +162,8 @@ class Runtime:
             open_encoder(self.settings.encoder).encode(["warm up"])
             self._ask_a_dataset()
             self._warm.set()
-            log.info("ready %.1f s after the start", time.time() - self.started)
+            if self._mute is None:
+                log.info("ready %.1f s after the start", time.time() - self.started)
             self._reencode_outdated()
         except Stopping:
             log.info("the start was interrupted")
@@ -171,22 +177,25 @@ class Runtime:
             self._bundle = False
 
     def _ask_a_dataset(self) -> None:
-        """Ask the first dataset that can answer; raise what keeps them if none can, nor will."""
-        faults = []
+        """Ask the first dataset that can answer; note what keeps them if none can, nor will."""
+        faults: list[SoftDictError] = []
         for name in self.catalog:
             try:
                 dataset = self.catalog[name]
                 if dataset.outdated:
                     continue
                 dataset.search("warm up", k=1)
-                return
+                faults = []
+                break
             except UnknownDataset:  # it was deleted meanwhile
                 continue
             except SoftDictError as fault:  # its encoder may be gone from this machine
                 log.warning("dataset %s cannot answer: %s", name, fault)
                 faults.append(fault)
-        if len(faults) == len(self.catalog) > 0:
-            raise faults[0]
+            except Exception:
+                log.exception("dataset %s cannot answer", name)
+                faults.append(SoftDictError("it failed inside; the log has the cause"))
+        self._mute = faults[0] if len(faults) == len(self.catalog) > 0 else None
 
     def _create_bundled(self) -> None:
         for dataset in _bundled():

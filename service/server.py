@@ -7,22 +7,32 @@ read. What waitress refuses itself (too large, not HTTP) is said as a problem to
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 import signal
+import socket
+import struct
 import sys
+import tempfile
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
 from flask import Flask
+from waitress import wasyncore
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import BaseWSGIServer, create_server
 from waitress.task import ErrorTask, WSGITask
+from waitress.utilities import Error
 
+from index.errors import DiskFull
 from index.platform import few_arenas, files_at_a_time
 
 from . import __version__
@@ -32,6 +42,8 @@ from .problems import MEDIA_TYPE, ProblemOut, describe, plain_problem
 from .runtime import Runtime
 from .settings import Settings
 
+SENDING = 5.0  # seconds in which what was answered is sent on after a stop
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
 
 log = logging.getLogger(__name__)
@@ -61,6 +73,11 @@ class _ProblemTask(ErrorTask):
         self.write(body)
 
 
+class _NoRoom(Error):
+    code = HTTPStatus.INSUFFICIENT_STORAGE.value
+    reason = HTTPStatus.INSUFFICIENT_STORAGE.phrase
+
+
 class _Parser(HTTPRequestParser):
     """Takes addresses as people type them: ``curl '…/search?q=país'`` sends the bare bytes.
 
@@ -69,8 +86,19 @@ class _Parser(HTTPRequestParser):
     """
 
     def received(self, data: bytes) -> int:
-        """Ask for no body of a request that is refused by its head: curl would send all of it."""
-        consumed: int = super().received(data)
+        """Ask for no body of a request that is refused by its head: curl would send all of it.
+
+        A large body is received into a file, for which there may be no room.
+        """
+        try:
+            consumed: int = super().received(data)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            with suppress(OSError):  # it would write what it still holds
+                self.close()
+            self.body_rcv, self.completed, consumed = None, True, len(data)
+            self.error = _NoRoom(str(error))
         if self.error is not None:
             self.expect_continue = False
         return consumed
@@ -106,6 +134,8 @@ def _said(code: HTTPStatus, said: str, limits: Any) -> ProblemOut:
         return describe(TooLarge(limit, "the setting max_upload"))
     if code == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
         said = f"the address and headers are larger than {limits.max_request_header_size:,} bytes"
+    if code == HTTPStatus.INSUFFICIENT_STORAGE:
+        return describe(DiskFull(Path(tempfile.gettempdir()), sure=False))
     if code == HTTPStatus.INTERNAL_SERVER_ERROR:
         said = "the log of the service has the cause"
     return plain_problem(code, said)
@@ -129,12 +159,35 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
             signal.signal(number, partial(_stop, state))
         state.warm_up()
         announce(_address(server))
-        server.run()  # returns on SystemExit, which _stop raises
+        _run(server, sockets)
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):  # once is enough: what ends, ends in peace
             signal.signal(number, signal.SIG_IGN)
         log.info("stopping")
         state.close()
+
+
+def _run(server: Any, sockets: dict[Any, Any]) -> None:
+    """Serve until SystemExit, which ``_stop`` raises; then send what is answered and not read yet.
+
+    Waitress's own ``run`` would drop it, and to HTTP/1.0 the end of a connection is that of a body:
+    half a backup would look whole. Whoever reads too slowly learns that the rest is missing.
+    """
+    turn = partial(wasyncore.loop, use_poll=True, map=sockets)
+    with suppress(SystemExit):
+        turn(timeout=server.adj.asyncore_loop_timeout)
+    server.task_dispatcher.shutdown()
+    for each in list(sockets.values()):
+        if isinstance(each, BaseWSGIServer):
+            wasyncore.dispatcher.close(each)
+    until = time.monotonic() + SENDING
+    while rest := [each for each in sockets.values() if getattr(each, "total_outbufs_len", 0)]:
+        if time.monotonic() > until:
+            break
+        turn(timeout=0.1, count=1)
+    for channel in rest:
+        channel.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        channel.handle_close()
 
 
 def _listening(app: Flask, settings: Settings, sockets: dict[Any, Any]) -> Any:

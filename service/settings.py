@@ -73,7 +73,7 @@ class Settings(BaseModel):
     encoder: Annotated[str, AfterValidator(_encoder)] = Field(
         "builtin", description="encoder of new datasets"
     )
-    bundled: bool = Field(True, description="create the bundled datasets in an empty store")
+    bundled: bool = Field(True, description="create the bundled datasets in a new store")
     max_upload: int = Field(256 * 2**20, ge=1, description="largest file, in bytes")
     max_json: int = Field(
         16 * 2**20,

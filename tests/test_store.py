@@ -37,7 +37,7 @@ from index.errors import (
     UnknownDataset,
     WrongValue,
 )
-from index.store import Store
+from index.store import UNWRITTEN, Store
 
 ROOT = Path(__file__).parents[1]
 OPTIONS = LoadOptions(format="csv")
@@ -232,6 +232,25 @@ def test_a_load_that_could_not_leave_the_log_is_refused(tmp_path, monkeypatch):
         usage = usage._replace(free=0)
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
         catalog.delete("new")
+
+
+def test_many_small_writes_leave_room_for_a_deletion(tmp_path, monkeypatch):
+    with Catalog.open(tmp_path) as catalog:
+        catalog.load("big", ROWS, OPTIONS, encoder="random")
+        small = catalog.create("small", encoder="random")
+        catalog._store.checkpoint()
+        usage = shutil.disk_usage(tmp_path)._replace(free=UNWRITTEN + 50_000)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+        with pytest.raises(DiskFull):
+            for number in range(100):  # a page holds two of them
+                small[f"key {number}"] = number
+        held = dict(small)
+        assert small.pop("key 0") == held.pop("key 0")
+        catalog.delete("big")
+        small["another"] = 1  # in the room that was made
+
+        assert len(held) < 99
+        assert dict(small) == {**held, "another": 1}
 
 
 def test_a_disk_that_refuses_a_write_is_said_and_keeps_what_was_acknowledged(tmp_path):
@@ -766,12 +785,13 @@ def test_what_is_committed_is_shown_though_the_database_cannot_be_read_any_more(
         assert dict(d) == {**then, "b": 3}
 
 
-VALUES = ("'[1'", "'5'", "'[]'", "'[\"x\"]'", "'[{}]'")
+VALUES = ("'[1'", "'5'", "'[]'", "'[\"x\"]'", "'[{}]'", "CAST(x'5b22a3225d' AS TEXT)")
+VECTORS = ("00", "00000000", "0000c07f" * 384)  # the last is of NaNs
 
 
 @pytest.mark.parametrize(
     "change",
-    [*(f"value = {text}" for text in VALUES), "vector = x'00'", "vector = x'00000000'"],
+    [*(f"value = {text}" for text in VALUES), *(f"vector = x'{bytes}'" for bytes in VECTORS)],
 )
 @pytest.mark.parametrize("read_only", [False, True])
 @pytest.mark.parametrize("table", [b"key,v\na,1\nb,2\n", b"key,v\nb,2\n"])

@@ -178,13 +178,18 @@ def test_an_upload_that_the_disk_has_no_room_for_is_said_to_be_that(tmp_path: Pa
     limited = ["bash", "-c", 'ulimit -f 1000; exec "$@"', "-"]  # KiB
     env = {"SOFTDICT_ENCODER": "random", "SOFTDICT_BUNDLED": "0"}
     with Service(tmp_path, watch=limited, **env) as service:
-        reply = service.ask("POST", "/datasets?name=d", packed, {"Content-Type": "text/csv"})
+        post = ("POST", "/datasets?name=d")
+        replies = [
+            service.ask(*post, body, {"Content-Type": "text/csv"}) for body in (packed, table)
+        ]
         health = service.get("/healthz")
 
     assert len(packed) < 100_000 < 1_024_000 < len(table)
-    assert (reply.status, reply.json["type"]) == (507, "/problems/disk-full"), reply.text
-    assert f"the disk that holds {tempfile.gettempdir()} refused a write" in reply.json["detail"]
-    assert (health.status, "Traceback" in service.log) == (200, False)
+    for reply in replies:
+        assert (reply.status, reply.json["type"]) == (507, "/problems/disk-full"), reply.text
+        where = f"the disk that holds {tempfile.gettempdir()} refused a write"
+        assert where in reply.json["detail"]
+    assert (health.status, "Traceback" in service.log) == (200, False), service.log
 
 
 def test_a_head_is_a_get_without_its_body(service: Service) -> None:
@@ -215,6 +220,38 @@ def test_readers_who_stop_reading_hold_up_nobody(tmp_path: Path) -> None:
         received = b"".join(iter(lambda: readers[-1].recv(2**20), b""))
 
     assert health.status == 200
+    assert received.partition(b"\r\n\r\n")[2] == table
+
+
+def test_a_stop_sends_what_is_answered_or_breaks_the_connection(tmp_path: Path) -> None:
+    """To HTTP/1.0, an export that merely ended would look whole."""
+    table = b"".join(b'{"key": "%d", "v": "%s"}\n' % (n, b"x" * 10_000) for n in range(3_100))
+    export = b"GET /datasets/fat/export?format=jsonl HTTP/1.0\r\nHost: localhost\r\n\r\n"
+    with (
+        Service(tmp_path, SOFTDICT_ENCODER="random", SOFTDICT_BUNDLED="0") as service,
+        ExitStack() as stack,
+    ):
+        post = (
+            "POST",
+            "/datasets?name=fat&wait=1",
+            table,
+            {"Content-Type": "application/x-ndjson"},
+        )
+        assert service.ask(*post).status == 201
+        readers = []
+        for _ in range(2):
+            reader = stack.enter_context(socket.create_connection(service.address, PATIENCE))
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+            reader.sendall(export)
+            assert reader.recv(1) == b"H"
+            readers.append(reader)
+        service.process.send_signal(signal.SIGTERM)
+        received = b"".join(iter(lambda: readers[0].recv(2**20), b""))
+        assert service.process.wait(PATIENCE) == 0
+        with pytest.raises(ConnectionResetError):
+            while readers[1].recv(2**20):
+                pass
+
     assert received.partition(b"\r\n\r\n")[2] == table
 
 
@@ -388,10 +425,14 @@ def test_a_service_none_of_whose_datasets_can_answer_says_why_it_is_not_ready(
             dataset["a"] = 1
             dataset._moments.store.set_encoder(dataset.id, "random:1", "random:0", 384)
     with Service(tmp_path, SOFTDICT_BUNDLED="0") as service:
-        unready = service.until("/readyz", 503, saying="the start failed")
+        unready = service.until("/readyz", 503, saying="no dataset can answer")
+        for name in ("one", "two"):
+            assert service.ask("DELETE", f"/datasets/{name}").status == 204
+        ready = service.get("/readyz")
 
-    assert unready.status == 503
+    assert (unready.status, unready.json["title"]) == (503, "The service is not ready")
     assert "dataset 'one' was written by encoder random:0" in unready.json["detail"]
+    assert ready.status == 200
 
 
 def test_no_route_of_the_default_service_speaks_to_another_machine(tmp_path: Path) -> None:
