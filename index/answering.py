@@ -81,7 +81,9 @@ def parse_question(
     asked = tuple(queries)  # once: it may be a generator
     if isinstance(queries, str):
         faults.append(Fault("query", "write a list of questions, not one text"))
-    elif not all(isinstance(query, str) and query.strip() for query in asked):
+    elif not all(isinstance(query, str) for query in asked):
+        faults.append(Fault("query", "a question is text"))
+    elif not all(query.strip() for query in asked):
         faults.append(Fault("query", "write something to ask for"))
     if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
         faults.append(Fault("k", "write a whole number of matches, at least 1"))

@@ -17,7 +17,7 @@ from index.errors import DatasetExists, Fault, InvalidRequest, StoreCorrupt, Unk
 from index.kept import prune
 from index.loading import LoadOptions, Table, read_table
 from index.memory import check_fits
-from index.naming import check_name
+from index.naming import check_name, column_name, is_column_name, not_a_name
 from index.pace import Report
 from index.settings import new_settings
 from index.snapshot import Snapshot
@@ -27,7 +27,7 @@ from index.temperature import Temperature
 from index.values import check_columns
 from index.writing import Changes, done_load, planned_load, prepare
 
-log = logging.getLogger("softdict")
+log = logging.getLogger(__name__)
 IfExists = Literal["error", "replace", "append"]
 
 
@@ -158,6 +158,9 @@ class Catalog(Mapping[str, SoftDict]):
             If the name, the columns, the encoder or a setting will not do.
         """
         check_name(name)
+        key_column = column_name(key_column)
+        if not (isinstance(key_column, str) and is_column_name(key_column)):
+            raise InvalidRequest(Fault("key_column", not_a_name(str(key_column))))
         check_spec(encoder)
         columns = check_columns(columns)
         settings = new_settings(temperature, tolerance, precision)

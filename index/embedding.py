@@ -27,6 +27,7 @@ class Embedding:
     """
 
     def __init__(self, store: Store) -> None:
+        store.check_writable()  # before hours of encoding
         self._store = store
         self._kept: dict[str, KeptVectors] = {}  # by encoder, which may change during a write
         self.embedded = self.reused = 0
@@ -50,8 +51,9 @@ class Embedding:
 
     def _kept_of(self, encoder: EncoderWorker) -> KeptVectors:
         if encoder.identity not in self._kept:
-            home = None if self._store.read_only else self._store.home
-            self._kept[encoder.identity] = KeptVectors(home, encoder.identity, encoder.dimension)
+            self._kept[encoder.identity] = KeptVectors(
+                self._store.home, encoder.identity, encoder.dimension
+            )
         return self._kept[encoder.identity]
 
     def _look_up(

@@ -23,7 +23,7 @@ from index.snapshot import Snapshot
 from index.store import Record, Store, inside_another
 from index.vectors import half_is_fast
 
-log = logging.getLogger("softdict")
+log = logging.getLogger(__name__)
 
 
 class Moment(NamedTuple):

@@ -33,7 +33,7 @@ GONE = 1 / 4  # of the sketched rows may be deleted
 FAILED = "a sketch could not be made, and every key is scanned until it can"
 Go = Callable[[], bool]  # whether to go on
 
-log = logging.getLogger("softdict")
+log = logging.getLogger(__name__)
 
 
 def is_due(snapshot: Snapshot) -> bool:

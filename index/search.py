@@ -138,7 +138,8 @@ def attend_keys(
     tolerance : float
         Wanted total variation error of the weights, and wanted error of a blended number over
         the standard deviation of its column, both at 95 %. At 0, at a τ below ``FINEST`` and
-        where it is as cheap, every key is scored and the error is 0.
+        where it is as cheap, every key is scored, and the error is that of the precision which
+        vectors are held in: 0 in full.
     seen : Outlook, optional
         What one query saw at this τ, where more rows were allowed.
     """
@@ -170,7 +171,7 @@ def _attend_to_each(
     taus = _temperatures(temperature, known)
     state = _state(scores, taus, masked, k)
     if rows is not None:
-        state = replace(state, top_rows=_moved_rows(state.top_rows, rows))
+        state = _numbered(state, rows)
     return [
         Attention(
             float(tau),
@@ -344,7 +345,7 @@ def _with_list(
         more = rivals[_unscored(part, attention.rows)[rivals]]
         scores = snapshot.scores_at(asked, more)[0]
     others = attend(scores[np.newaxis], temperature=tau, k=k)
-    best = merge(attention.state, replace(others, top_rows=_moved_rows(others.top_rows, more)))
+    best = merge(attention.state, _numbered(others, more))
     state = replace(attention.state, top_logits=best.top_logits, top_rows=best.top_rows)
     return replace(attention, state=state)
 
@@ -366,7 +367,7 @@ def _attend_fresh(
     after = np.flatnonzero(part.allowed[first:])
     scores, rows = snapshot.scores(query[np.newaxis], first_block=1)[:, after], first + after
     state = _state(scores, np.array([tau]), None, k)
-    return _Fresh(replace(state, top_rows=_moved_rows(state.top_rows, rows)), scores[0], rows)
+    return _Fresh(_numbered(state, rows), scores[0], rows)
 
 
 def _joined(
@@ -374,8 +375,7 @@ def _joined(
 ) -> Attention:
     """Merge the sample's state and that of the fresh rows, and say how far off they may be."""
     scores, rows, counts = sample.scores, sample.rows, sample.counts
-    state = attend(scores[np.newaxis], temperature=tau, counts=counts, k=k)
-    state = replace(state, top_rows=_moved_rows(state.top_rows, rows))
+    state = _numbered(attend(scores[np.newaxis], temperature=tau, counts=counts, k=k), rows)
     own_peak = float(state.peak[0])
     if fresh is not None:
         state = merge(state, fresh.state)
@@ -399,6 +399,6 @@ def standard_errors(effective_keys: float) -> float:
     return NORMAL * (WIDEST - (WIDEST - 1) * min(shared, 1.0))
 
 
-def _moved_rows(places: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _numbered(state: State, rows: NDArray[np.int64]) -> State:
     """Number the best among some rows by the rows' own numbers; -1 stays -1."""
-    return np.append(rows, -1)[places]
+    return replace(state, top_rows=np.append(rows, -1)[state.top_rows])

@@ -22,7 +22,9 @@ def new_settings(temperature: object, tolerance: object, precision: object) -> d
 
 
 def parse_settings(given: Mapping[str, object]) -> dict[str, Any]:
-    """Read a dataset's settings by name, as the store keeps them; None is the default one.
+    """Read a dataset's settings by name, as the store keeps them.
+
+    None is the default temperature and the default tolerance.
 
     Raises
     ------

@@ -474,7 +474,7 @@ class SoftDict(MutableMapping[str, Any]):
         ``value`` is a mapping of column names, or the bare value where there is one
         column of values; values left out are missing. A key that exists keeps its place
         in the order, its time of arrival, and the attributes that are left out: so
-        ``d[key] = d[key]`` changes nothing.
+        ``d[key] = d[key]`` changes no value.
 
         Raises
         ------
@@ -790,6 +790,7 @@ class SoftDict(MutableMapping[str, Any]):
         what was encoded serves. ``columns`` are those that the values would make; ``rows`` are
         for the columns and the attributes that a snapshot has.
         """
+        record, seen = self._moments.present
         with Embedding(self._moments.store) as embedding:
 
             def prepared(
@@ -805,7 +806,6 @@ class SoftDict(MutableMapping[str, Any]):
                     earlier=earlier,
                 )
 
-            record, seen = self._moments.present
             ready = _ready(seen, columns)
             changes = prepared(record, ready)
             if changes.added > 1_000:  # several megabytes

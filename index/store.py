@@ -162,8 +162,8 @@ class StoredEntry:
 
 def named_folder(given: str | Path) -> Path:
     """Give the folder of this name, which is never the one that somebody happens to stand in."""
-    if given == "":
-        raise InvalidRequest(Fault("path", "write a folder"))
+    if not isinstance(given, str | Path) or given == "" or "\0" in str(given):
+        raise InvalidRequest(Fault("path", "write the name of a folder"))
     return Path(given)
 
 
@@ -372,9 +372,8 @@ class Store:
 
     # Writing
 
-    @contextmanager
-    def transaction(self) -> Iterator[Self]:
-        """All or nothing. Writers take turns; a nested transaction joins the outer one."""
+    def check_writable(self) -> None:
+        """Refuse to write what was opened for reading, or in another process."""
         if self._opened_read_only:
             raise ReadOnlyStore("this store is open for reading only")
         if self._is_forked:
@@ -382,6 +381,11 @@ class Store:
                 "this store can only be read here: it is open for writing in the process that this "
                 "one was forked from"
             )
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """All or nothing. Writers take turns; a nested transaction joins the outer one."""
+        self.check_writable()
         with self._turn():
             if self._writer == threading.get_ident():
                 yield self

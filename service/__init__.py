@@ -1,9 +1,11 @@
 """softdict over HTTP and on the command line. Knows no FAISS and no SQL.
 
-    server, cli ──> app ──> views (answers, datasets, entries, jobs, pages) ──> index
-                              │ parse: requests, incoming, uploads, conditions
-                              │ shape: outgoing
-                              └ raise: errors ──> problems (one table: error → status, type, title)
+    server ──> app ──> guard ──> views (answers, datasets, entries, jobs, pages) ──> index
+                                   │ parse: requests, incoming, uploads, conditions
+                                   │ ask: runtime (the catalog, and ``work`` in the background)
+                                   │ shape: outgoing
+                                   └ raise: errors ──> problems (one table: error → status, title)
+    cli ──> server, or index with the shapes of outgoing, printed
 
 ``python -m service --help`` lists the commands.
 """

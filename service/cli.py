@@ -33,7 +33,7 @@ from .printed import (
     show,
     values_line,
 )
-from .settings import Settings, SettingsError, load_settings, source, variable
+from .settings import Settings, SettingsError, flag, load_settings, source, variable
 
 if TYPE_CHECKING:
     from index.catalog import Catalog
@@ -74,7 +74,7 @@ def _flag(name: str) -> Callable[[Any], Any]:
     field = Settings.model_fields[name]
     default = ",".join(field.default) if isinstance(field.default, tuple) else field.default
     return click.option(
-        f"--{name.replace('_', '-')}",
+        flag(name),
         name,
         type=_Folder(path_type=Path) if isinstance(default, Path) else None,
         default=None,
@@ -461,7 +461,7 @@ def settings_(as_json: bool, **flags: Any) -> None:
             "value": values[name],
             "source": source(name, flags),
             "variable": variable(name),
-            "flag": f"--{name.replace('_', '-')}",
+            "flag": flag(name),
             "help": field.description,
         }
         for name, field in Settings.model_fields.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 import time
 import unicodedata
@@ -57,6 +58,8 @@ class ProgressLine:
     def _show(self) -> None:
         assert self._last is not None
         line = progress_line(self._last)
+        if self._live:  # what runs into a second row is never overwritten
+            line = line[: shutil.get_terminal_size().columns - 1]
         click.echo(f"\r{line}\x1b[K" if self._live else line, err=True, nl=not self._live)
         self._drawn, self._shown = self._last, self._clock()
 

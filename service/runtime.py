@@ -25,6 +25,7 @@ from index.catalog import Catalog
 from index.encoders import open_encoder
 from index.errors import Busy, DatasetExists, SoftDictError, StoreCorrupt, UnknownDataset
 from index.loading import LoadOptions
+from index.pace import Report
 from index.softdict import SoftDict
 from index.turns import patience
 
@@ -127,7 +128,7 @@ class Runtime:
         self._closing = True
 
     @contextmanager
-    def load_at_once(self) -> Iterator[Callable[[Progress], None]]:
+    def load_at_once(self) -> Iterator[Report]:
         """Hold the store open for a load that a request waits for; give what stops that load.
 
         As any other write over HTTP, it may be Busy.
@@ -242,7 +243,7 @@ def runtime() -> Runtime:
     return cast(Runtime, current_app.extensions["softdict"])
 
 
-def _reencode(dataset: SoftDict, tell: Callable[[Progress], None]) -> None:
+def _reencode(dataset: SoftDict, tell: Report) -> None:
     dataset.reencode(progress=tell)
     log.info("encoded the dataset %s anew", dataset.name)
 

@@ -124,7 +124,8 @@ def load_settings(
     except ValidationError as error:
         for fault in error.errors():
             place, words = str(fault["loc"][0]), fault["msg"].removeprefix("Value error, ")
-            faults.append(f"{_source(place, chosen)}: {words} (got {fault['input']!r})")
+            spelled = flag(place) if place in chosen else variable(place)
+            faults.append(f"{spelled}: {words} (got {fault['input']!r})")
     if faults:
         raise SettingsError("\n".join(faults))
     return settings
@@ -137,8 +138,9 @@ def source(name: str, flags: Mapping[str, Any], environ: Mapping[str, str] = os.
     return "environment" if variable(name) in environ else "default"
 
 
-def _source(name: str, flags: Mapping[str, Any]) -> str:
-    return f"--{name.replace('_', '-')}" if name in flags else variable(name)
+def flag(name: str) -> str:
+    """Name the command line flag of a setting."""
+    return f"--{name.replace('_', '-')}"
 
 
 def _misspelt(name: str, known: Mapping[str, str]) -> str:

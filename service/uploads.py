@@ -20,10 +20,11 @@ from typing import IO, BinaryIO, cast
 from flask import request
 from werkzeug.datastructures import FileStorage
 
-from index.answers import LoadReport, Progress
+from index.answers import LoadReport
 from index.errors import DatasetExists, Fault, InvalidRequest, UnreadableSource
 from index.loading import LoadOptions
 from index.loading.sources import GZIP_MAGIC
+from index.pace import Report
 
 from . import strict_json
 from .errors import TooLarge, UnsupportedContent
@@ -47,7 +48,6 @@ DOCUMENT = re.compile(  # options, and then entries: as a table it would be one 
     rb"(?:\xef\xbb\xbf)?"  # a byte order mark, which the readers pass over
     rb'\s*\{(\s*"\w+"\s*:\s*("[^"]*"|[^\s"{}[\],]+)\s*,){0,20}\s*"entries"\s*:\s*[{[]'
 )
-Work = Callable[[Callable[[Progress], None]], LoadReport]
 
 
 BODY = {
@@ -135,7 +135,7 @@ def load(order: Order, state: Runtime) -> LoadReport | Job:
         return job
 
 
-def _work(order: Order, state: Runtime) -> Work:
+def _work(order: Order, state: Runtime) -> Callable[[Report], LoadReport]:
     query, settings = order.query, state.settings
     options = LoadOptions(
         format=order.format,

@@ -18,16 +18,18 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Literal
 
 from index.answers import LoadReport, Progress
 from index.errors import SoftDictError
+from index.pace import Report
 
 from .errors import JobCancelled, JobFinished, ServiceError, Stopping, TooManyJobs, UnknownJob
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 JobKind = Literal["load", "reencode"]
-Work = Callable[[Callable[[Progress], None]], LoadReport | None]
+Work = Callable[[Report], LoadReport | None]
 
 log = logging.getLogger(__name__)
 
@@ -161,9 +163,9 @@ class Jobs:
             fault.__traceback__ = fault.__cause__ = fault.__context__ = None
         job.fault, job.state, job.finished = fault, state, time.time()  # finished last: see JobOut
         job.ended.set()
-        finished = [old.id for old in self._jobs.values() if old.finished is not None]
-        for old in finished[: -self._kept]:
-            del self._jobs[old]
+        ended = [old for old in self._jobs.values() if old.finished is not None]
+        for old in sorted(ended, key=attrgetter("finished"))[: -self._kept]:
+            del self._jobs[old.id]
 
 
 def _nothing(*_: object) -> None:

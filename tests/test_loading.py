@@ -2283,6 +2283,10 @@ def test_every_option_of_a_wrong_kind_is_named_at_once() -> None:
     }
     with pytest.raises(InvalidRequest) as caught:
         read_table(b"key,v\na,1\n", LoadOptions(**options))
+    no_numbers: Any = {"attributes": [["v"]], "max_rows": True, "max_key_length": 10_001}
+    with pytest.raises(InvalidRequest) as more:
+        read_table(b"key,v\na,1\n", LoadOptions(**no_numbers))
+    assert {fault.where for fault in more.value.faults} == {*no_numbers}
     assert Counter(fault.where for fault in caught.value.faults) == Counter([*options])
     assert read_table(b"key,v\na,1\n", LoadOptions(attributes=["v"])).entries == 1  # type: ignore[arg-type]
 
@@ -2632,6 +2636,29 @@ def test_labels_of_a_data_frame_that_are_texts_are_its_keys(label: str) -> None:
         assert table.key_column == ("key" if label[0] == "_" else "sort")
     with pytest.raises(BadRows, match="does not hold the keys, name the column that does"):
         load(as_pandas_writes(cells | {label: ["x", "x"]}, label))
+
+
+@pytest.mark.parametrize("label", ["__index_level_0__", "sort"])
+def test_an_index_of_categories_is_of_texts_or_of_numbers_as_they_are(label: str) -> None:
+    texts = pa.array(["manzana", "leche"]).dictionary_encode()
+    numbers = pa.array([7, 3]).dictionary_encode()
+    cells = {"aisle": ["fresh", "dairy"], "price": [1.2, 0.95]}
+
+    assert load(as_pandas_writes(cells | {label: texts}, label))[0] == ("manzana", ("fresh", 1.2))
+    kept = () if label[0] == "_" else (7,)
+    assert load(as_pandas_writes(cells | {label: numbers}, label))[0] == ("fresh", (1.2, *kept))
+
+
+def test_an_unnamed_index_of_dates_is_the_keys_and_one_of_truths_is_left_out() -> None:
+    label = "__index_level_0__"
+    days = pa.array([0, 1], pa.date32())
+
+    assert load(as_pandas_writes({"temp": [20.5, 21.0], label: days}, label)) == [
+        ("1970-01-01", (20.5,)),
+        ("1970-01-02", (21,)),
+    ]
+    truths = as_pandas_writes({"fruit": ["plum", "pear"], label: [True, False]}, label)
+    assert load(truths) == [("plum", ()), ("pear", ())]
 
 
 def test_times_keep_their_nanoseconds() -> None:

@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 
 from index import Catalog, Column, LoadOptions, SoftDict, moments
+from index.encoders.teaching import RandomEncoder
 from index.errors import (
     BadRows,
     Busy,
@@ -448,10 +449,42 @@ def test_a_read_only_catalog_writes_nothing(tmp_path):
             lambda: d.set_temperature(0.2),
             lambda: catalog.delete("dictionary"),
             lambda: catalog.create("other"),
+            lambda: d.load(b"key,v\nb,1\nc,2\n"),
+            lambda: d.reencode("random:3"),
+            lambda: catalog.load("other", b"key,v\nb,1\nc,2\n", encoder="random"),
         ):
             with pytest.raises(ReadOnlyStore):
                 change()
         assert dict(d) == {"a": 1}
+
+
+def test_what_may_only_be_read_is_refused_before_anything_is_encoded(tmp_path, monkeypatch):
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d["a"] = 1
+    encoded = []
+    encode = RandomEncoder.encode
+    monkeypatch.setattr(
+        RandomEncoder, "encode", lambda self, texts: encoded.extend(texts) or encode(self, texts)
+    )
+    with Catalog.open(tmp_path, read_only=True) as catalog:
+        for write in (
+            lambda: catalog["dictionary"].load(b"key,v\nb,1\nc,2\n"),
+            lambda: catalog["dictionary"].reencode("random:3"),
+            lambda: catalog.load("other", b"key,v\nb,1\nc,2\n", encoder="random"),
+        ):
+            with pytest.raises(ReadOnlyStore):
+                write()
+
+    assert encoded == []
+
+
+@pytest.mark.parametrize("given", [None, 5, "", " ", "a\nb", "a\0b", "\ud800", "x" * 201])
+def test_what_can_name_no_column_names_no_column_of_keys(tmp_path, given):
+    with Catalog.open(tmp_path) as catalog:
+        with pytest.raises(InvalidRequest) as refused:
+            catalog.create("d", key_column=given)
+        assert [fault.where for fault in refused.value.faults] == ["key_column"]
+        assert list(catalog) == []
 
 
 def test_a_reader_leaves_the_files_of_a_writer_that_was_killed_as_they_are(tmp_path):
@@ -1237,11 +1270,12 @@ def test_labels_that_an_earlier_version_held_with_accents_apart_are_those_that_a
             assert len(d.search("x", k=9, where={"l": label}).matches) == 3
 
 
+@pytest.mark.parametrize("given", ["", None, b"shop", "a\0b"])
 @pytest.mark.parametrize("opened", [Catalog.open, SoftDict.open])
-def test_no_name_is_not_the_folder_that_one_stands_in(opened, tmp_path, monkeypatch):
+def test_no_name_is_not_the_folder_that_one_stands_in(opened, given, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(InvalidRequest, match="path: write a folder"):
-        opened("")
+    with pytest.raises(InvalidRequest, match="path: write the name of a folder"):
+        opened(given)
 
     assert not list(tmp_path.iterdir())

@@ -5,15 +5,17 @@ that repeat, and once more each time its entries are asked for, unless it is sma
 held. What stays in memory of a large one are the keys while they are compared, the values of keys
 that repeat, and the text of a JSON document while it is read.
 
-    sources   a path, bytes or stream that can be opened again and again; encoding
+    options   what a caller may say about a file
+    sources   a path, bytes or stream that can be opened again and again
+    text      which encoding a text is in
     dialect   delimiter and quoting of a CSV file; whether it has a ``header``
-    formats   each format as rows of named cells with their lines: ``csv_rows``, ``json_rows``…
+    formats   each format as ``rows`` of named cells with their lines: ``csv_rows``, ``json_rows``…
     numerals  the numbers of text files, with their ``units``
     kinds     what one cell looks like
     infer     what type a column has, and how its numbers are written
     layout    which column holds the keys, what the others are called
     cast      one cell to one typed value
-    table     the passes, bad rows, keys that repeat
+    table     the passes, bad rows, keys that repeat (``merge``)
     writers   the same formats, written
 """
 

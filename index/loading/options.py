@@ -59,7 +59,7 @@ class LoadOptions:
     max_rows : int, optional
         Refuse a table of more rows.
     max_key_length : int
-        In characters.
+        In characters; 10,000 at most.
     """
 
     format: str | None = None
@@ -118,7 +118,9 @@ class LoadOptions:
             if wanted not in COLUMN_CHOICES:
                 yield Fault("columns", f"{name!r}: {wanted!r} is none of: {types}")
         for name in self.attributes:
-            if self.columns.get(name) == "skip":
+            if not isinstance(name, str):
+                yield Fault("attributes", f"write {KINDS['attributes'][1]}; {name!r} is none")
+            elif self.columns.get(name) == "skip":
                 yield Fault("attributes", f"{name!r} is to be skipped; it cannot be one")
         if not all(isinstance(text, str) for text in self.missing):
             yield Fault("missing", f"write {KINDS['missing'][1]}")
@@ -127,8 +129,12 @@ class LoadOptions:
         if self.encoding is not None and not _is_text_encoding(self.encoding):
             yield Fault("encoding", f"{self.encoding!r} is no encoding; utf-8, cp1252… are")
         for where, number in (("max_rows", self.max_rows), ("max_key_length", self.max_key_length)):
-            if number is not None and number < 1:
+            if isinstance(number, bool):
+                yield Fault(where, f"write {KINDS[where][1]}")
+            elif number is not None and number < 1:
                 yield Fault(where, f"{number} is less than 1")
+        if self.max_key_length > LONGEST_KEY:
+            yield Fault("max_key_length", f"write {LONGEST_KEY} at most: no key is longer")
 
 
 def _is_text_encoding(name: str) -> bool:

@@ -44,7 +44,7 @@ class ParquetReader(Reader):
         with self._open() as file:
             schema = file.schema_arrow
         skipped = {name for name, wanted in options.columns.items() if wanted == "skip"}
-        skipped |= _row_labels(schema) - {options.key, *options.columns}
+        skipped |= _row_numbers(schema) - {options.key, *options.columns}
         self._called = {composed(name): name for name in schema.names}  # what the file calls each
         self.names = [name for name in self._called if name not in skipped]
         self.left_out = [name for name in self._called if name not in self.names]
@@ -55,7 +55,7 @@ class ParquetReader(Reader):
         self._lists: list[str] = []
         self.types: dict[str, str] = {}
         self._take_schema(schema)
-        self._take_notes(schema.metadata or {})
+        self._take_notes(schema)
 
     def _take_schema(self, schema: Any) -> None:
         if len(self._called) < len(schema.names):
@@ -76,8 +76,9 @@ class ParquetReader(Reader):
             if _is_list(kind):
                 self._lists.append(name)
 
-    def _take_notes(self, metadata: Mapping[bytes, bytes]) -> None:
+    def _take_notes(self, schema: Any) -> None:
         """Take what ``write_table`` noted of columns; a stranger's nonsense counts for nothing."""
+        metadata = schema.metadata or {}
         called = self._called.items()
         types = _noted(metadata, TYPES_NOTE, {})
         self.types |= {n: types[c] for n, c in called if types.get(c) in ("category", "text")}
@@ -85,7 +86,7 @@ class ParquetReader(Reader):
         self.units = {n: units[c] for n, c in called if is_unit(units.get(c))}
         attributes = _noted(metadata, ATTRIBUTES_NOTE, [])
         self.attributes = [n for n, c in called if n in self.names and c in attributes]
-        labels = [name for name in map(composed, _indexes(metadata)) if name in self._texts]
+        labels = [n for n, c in called if n in self.names and c in _labels(schema)]
         noted = composed(metadata.get(KEY_NOTE, b"").decode("utf-8", "replace"))
         self.key = noted or (labels[0] if len(labels) == 1 else None)
         self.unnamed = [name for name in labels if _UNNAMED_INDEX.fullmatch(name)]
@@ -155,25 +156,43 @@ def _indexes(metadata: Mapping[bytes, bytes]) -> list[str]:
     return [n for n in indexes if isinstance(n, str)] if isinstance(indexes, list) else []
 
 
-def _row_labels(schema: Any) -> set[str]:
+def _row_numbers(schema: Any) -> set[str]:
     """Name the indexes of a data frame that nobody named: where its rows stood before a sort.
 
-    One of texts is its keys; and where there is nothing else, it is what there is.
+    One of labels is its keys; and where there is nothing else, it is what there is.
     """
-    indexes = _indexes(schema.metadata or {})
-    unnamed = [name for name in schema.names if name in indexes and _UNNAMED_INDEX.fullmatch(name)]
-    found = {name for name in unnamed if not _is_text(schema.field(name).type)}
+    indexes = {name for name in _indexes(schema.metadata or {}) if _UNNAMED_INDEX.fullmatch(name)}
+    found = indexes.intersection(schema.names) - _labels(schema)
     return found if len(found) < len(schema.names) else set()
+
+
+def _labels(schema: Any) -> set[str]:
+    """Name the indexes of a data frame that label its rows: of texts, or unnamed and of days."""
+    indexes = [name for name in _indexes(schema.metadata or {}) if name in schema.names]
+    held = {name: _held(schema.field(name).type) for name in indexes}
+    return {
+        name
+        for name, kind in held.items()
+        if _is_text(kind) or (_UNNAMED_INDEX.fullmatch(name) and _is_time(kind))
+    }
+
+
+def _held(kind: Any) -> Any:
+    """Give the type of an Arrow type's values: a dictionary's are those that it numbers."""
+    return kind.value_type if is_a.is_dictionary(kind) else kind
 
 
 def _can_be_held(kind: Any) -> bool:
     """Say whether a value column can hold an Arrow type."""
     if _is_list(kind):
         return _is_number(kind.value_type)
-    held = kind.value_type if is_a.is_dictionary(kind) else kind
-    clock = is_a.is_timestamp(held) or is_a.is_date(held) or is_a.is_time(held)
+    held = _held(kind)
     plain = _is_text(held) or is_a.is_null(held) or is_a.is_boolean(held)
-    return bool(clock or plain or _is_number(held))
+    return bool(plain or _is_time(held) or _is_number(held))
+
+
+def _is_time(kind: Any) -> bool:
+    return bool(is_a.is_timestamp(kind) or is_a.is_date(kind) or is_a.is_time(kind))
 
 
 def _is_list(kind: Any) -> bool:

@@ -11,7 +11,7 @@ import hashlib
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import BinaryIO
@@ -36,6 +36,7 @@ from index.loading.options import LEAVE_OUT, LoadOptions
 from index.loading.rows import Row
 from index.loading.sources import Source
 from index.naming import composed
+from index.pace import Report
 from index.values import EXACT
 from index.wording import counted, shown
 
@@ -44,7 +45,6 @@ MOST_COLUMNS = 1_000
 MOST_HELD = 1 << 24  # bytes of keys and values; of a short key and two numbers 100,000 rows
 _SHORT_KEY = 64  # characters; of a longer key a digest is remembered
 
-ProgressCallback = Callable[[Progress], None]
 _DEFAULTS = LoadOptions()
 
 
@@ -72,7 +72,7 @@ class Table:
         self,
         source: Source,
         options: LoadOptions,
-        progress: ProgressCallback | None,
+        progress: Report | None,
         expected: Sequence[Column],
         expected_key: str | None,
     ) -> None:
@@ -296,7 +296,7 @@ def read_table(
     options: LoadOptions = _DEFAULTS,
     *,
     filename: str | None = None,
-    progress: ProgressCallback | None = None,
+    progress: Report | None = None,
     expected: Sequence[Column] = (),
     expected_key: str | None = None,
 ) -> Table:
@@ -341,7 +341,7 @@ def read_table(
 class _Ticker:
     """Tells how many rows are done, about every 1,000 of them or 0.1 s."""
 
-    def __init__(self, progress: ProgressCallback | None, total: int | None) -> None:
+    def __init__(self, progress: Report | None, total: int | None) -> None:
         self._progress, self._total = progress, total
         self._last = time.monotonic()
 

@@ -787,6 +787,18 @@ class Screen(io.StringIO):
 
 
 @pytest.mark.parametrize("live", [True, False])
+def test_progress_fits_the_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch, live: bool) -> None:
+    screen = Screen(live)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("COLUMNS", "30")
+    with ProgressLine(clock=lambda: 9.0) as line:
+        line(Progress("encoding", 2010, 5000, 100.0, 30))
+
+    whole = "encoding 2,010 of 5,000 · 100/s · 30 s left"
+    assert screen.getvalue() == (f"\r{whole[:29]}\x1b[K\n" if live else f"{whole}\n")
+
+
+@pytest.mark.parametrize("live", [True, False])
 def test_progress_is_one_line_on_a_terminal_and_few_lines_elsewhere(
     monkeypatch: pytest.MonkeyPatch, live: bool
 ) -> None:

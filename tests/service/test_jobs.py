@@ -72,6 +72,22 @@ def test_a_job_runs_reports_and_is_done(jobs: Jobs) -> None:
     assert gate.discarded == 1
 
 
+def test_the_job_that_ended_last_is_known_though_it_was_sent_first() -> None:
+    jobs = Jobs(waiting=2, kept=1)
+    try:
+        gate, first = started(jobs)
+        waiting = jobs.submit("d", Gate(), list)
+        jobs.cancel(waiting.id)
+        gate.opened.set()
+        finished(first)
+
+        assert jobs.get(first.id) is first
+        with pytest.raises(UnknownJob):
+            jobs.get(waiting.id)
+    finally:
+        jobs.close()
+
+
 def test_every_part_of_a_job_stands_under_its_own_name() -> None:
     progress = Progress("encoding", 3, 8, 2.0, 2.5)
     job = Job(
