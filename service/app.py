@@ -7,7 +7,7 @@ from typing import Any
 from flask_openapi3 import Info, Server
 from werkzeug.routing import BaseConverter
 
-from . import __version__, answers, datasets, entries, guard, jobs, pages, problems
+from . import __version__, answers, datasets, entries, guard, jobs, pages, problems, refusals
 from .requests import Api
 from .runtime import Runtime
 from .settings import Settings
@@ -60,7 +60,7 @@ def create_app(settings: Settings) -> Api:
     app.url_map.converters["key"] = KeyConverter
     app.url_map.merge_slashes = False
     guard.install(app, settings)
-    problems.install(app)
+    refusals.install(app)
     for group in GROUPS:
         app.register_api(group)
     app.register_blueprint(pages.pages)

@@ -6,27 +6,17 @@ type" (RFC 9457 §3.1.1): here ``/problems/<slug>``, which answers with what it 
 
 from __future__ import annotations
 
-import errno
-import logging
-import secrets
-import tempfile
-from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
-from flask import Flask, Response, current_app, request
 from pydantic import BaseModel, Field
-from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
 
 from index import errors as index_errors
 from index.errors import LONGEST_SAID, SoftDictError
 from index.wording import short
 
 from . import errors
-from .runtime import runtime
 
 MEDIA_TYPE = "application/problem+json"
 LONGEST_PLACE = 300  # characters: a column's name has 200 at most
@@ -36,8 +26,6 @@ LONGEST_PLACE = 300  # characters: a column's name has 200 at most
 EVERYWHERE = (400, 413, 421, 422)
 # How flask-openapi3 spells what a response is: a model, the OpenAPI object itself, or nothing.
 Documented = type[BaseModel] | dict[Any, Any] | None
-
-log = logging.getLogger(__name__)
 
 
 class FaultOut(BaseModel):
@@ -122,7 +110,7 @@ def problem_type(error: BaseException) -> ProblemType:
 
 def describe(error: SoftDictError) -> ProblemOut:
     """Say a domain error as a problem."""
-    return _problem(problem_type(error), str(error), faults(error))
+    return problem(problem_type(error), str(error), faults(error))
 
 
 def said(*statuses: int) -> dict[str | int, Documented]:
@@ -155,89 +143,12 @@ def _fault(fault: index_errors.Fault) -> FaultOut:
     return FaultOut(where=where, message=short(fault.message, LONGEST_SAID))
 
 
-def install(app: Flask) -> None:
-    """Answer every error of ``app`` as a problem."""
-    app.register_error_handler(SoftDictError, _domain)
-    app.register_error_handler(HTTPException, _http)
-    app.register_error_handler(OSError, _system)
-    app.register_error_handler(Exception, _internal)
-
-
 def plain_problem(status: HTTPStatus, detail: str) -> ProblemOut:
     """Say one of HTTP's own errors, which needs no type: its status says it all (§4.2.1)."""
     return ProblemOut(type="about:blank", title=status.phrase, status=status, detail=detail)
 
 
-def _problem(row: ProblemType, detail: str, errors: list[FaultOut] | None = None) -> ProblemOut:
+def problem(row: ProblemType, detail: str, errors: list[FaultOut] | None = None) -> ProblemOut:
     given = {"errors": errors} if errors else {}
     kind = f"/problems/{row.slug}"
     return ProblemOut(type=kind, title=row.title, status=row.status, detail=detail, **given)
-
-
-def _response(problem: ProblemOut) -> Response:
-    body = problem.model_dump_json(exclude_unset=True)
-    return Response(body, problem.status, content_type=MEDIA_TYPE)
-
-
-def _domain(error: SoftDictError) -> Response:
-    row = problem_type(error)
-    if row.status >= 500 and row.retry_after is None:  # a start or a full queue passes
-        log.warning("%s: %s", row.slug, error)
-    response = _response(describe(error))
-    if row.retry_after is not None:
-        response.headers["Retry-After"] = str(row.retry_after)
-    return response
-
-
-def _http(error: HTTPException) -> Response:
-    if isinstance(error, RequestEntityTooLarge):
-        return _domain(_too_large())
-    if isinstance(error, NotFound):
-        return _response(plain_problem(HTTPStatus.NOT_FOUND, _nearest_route()))
-    status = HTTPStatus(error.code or 500)
-    detail = error.description or status.phrase
-    if isinstance(error, MethodNotAllowed):
-        allowed = ", ".join(sorted(error.valid_methods or ()))
-        detail = f"{request.method} is not allowed at {request.path[:100]}; allowed: {allowed}"
-    response = _response(plain_problem(status, detail))
-    for name, value in error.get_headers():
-        if name.lower() in ("allow", "content-range", "retry-after"):
-            response.headers[name] = value
-    return response
-
-
-def _too_large() -> errors.TooLarge:
-    if (request.content_length or 0) > (request.max_content_length or 0):
-        return errors.TooLarge(runtime().settings.max_upload, "the setting max_upload")
-    parts, size = request.max_form_parts or 0, request.max_form_memory_size or 0
-    # Werkzeug does not tell which of the two it was.
-    what = f"the form has more than {parts:,} parts, or one of its fields beside the file"
-    return errors.TooLarge(size, "the most that is read", what)
-
-
-def _nearest_route() -> str:
-    routes = [rule.rule for rule in current_app.url_map.iter_rules() if "<" not in rule.rule]
-    near = get_close_matches(request.path[:100], routes, n=1)
-    path = request.path.rstrip("/")
-    adapter = current_app.create_url_adapter(request)
-    with suppress(HTTPException):  # with a name in it, it is none of those
-        if adapter is not None and path != request.path and adapter.match(path):
-            near = [path[:100]]
-    hint = f"; did you mean {near[0]}?" if near else "; /docs lists what there is"
-    return f"there is nothing at {request.path[:100]}{hint}"
-
-
-def _system(error: OSError) -> Response:
-    """Say that there is no room for a request, which is received into files without a name."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        sure = error.errno == errno.ENOSPC
-        return _domain(index_errors.DiskFull(Path(tempfile.gettempdir()), sure=sure))
-    return _internal(error)
-
-
-def _internal(error: Exception) -> Response:
-    """Say nothing of what failed: the log has it, under the same reference."""
-    reference = secrets.token_hex(4)
-    log.error("internal error %s", reference, exc_info=error)
-    detail = f"the log of the service has the cause, under {reference}"
-    return _response(_problem(_BY_ERROR[Exception], detail))

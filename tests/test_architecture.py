@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from index import Catalog
 
 ROOT = Path(__file__).parents[1]
 HEAVY = {
@@ -108,6 +111,25 @@ def test_importing_loads_nothing_heavy(module: str) -> None:
     )
 
     assert HEAVY & set(json.loads(run.stdout)) == set()
+
+
+def test_a_command_that_asks_waits_for_no_web_framework(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("t", encoder="random")["a"] = 1
+    script = (
+        "import sys; from service.cli import main\n"
+        "main(['search', 'x', '--home', sys.argv[1]], standalone_mode=False)\n"
+        "assert not {'flask', 'werkzeug', 'waitress'} & {*sys.modules}"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize("path", sources("index", "service"), ids=lambda p: p.name)
+def test_a_logger_is_named_as_its_module(path: Path) -> None:
+    """By those names their levels are set."""
+    named = re.findall(r"getLogger\((.*?)\)", path.read_text("utf-8"))
+
+    assert path.name == "cli.py" or set(named) <= {"__name__"}
 
 
 def test_encoding_leaves_nothing_in_the_home_folder(tmp_path: Path) -> None:
