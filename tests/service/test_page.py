@@ -1833,3 +1833,18 @@ while (walker.nextNode()) {
 }
 return worst;
 """
+
+
+def test_a_dataset_s_long_name_leaves_the_form_on_one_row(
+    browser: Chrome, bundled: Service
+) -> None:
+    long = "n" * 100
+    assert bundled.post("/datasets", {"name": long, "entries": {"a": 1}}).status == 201
+    try:
+        browser.get(bundled.origin + "/?lang=en&q=país")
+        until(browser, lambda: weights(browser))
+        tops = {browser.find_element(By.ID, name).rect["y"] for name in ("q", "dataset")}
+    finally:
+        assert bundled.ask("DELETE", f"/datasets/{long}").status == 204
+
+    assert len(tops) == 1
