@@ -306,6 +306,7 @@ def _moments(
 ) -> tuple[NDArray[np.float64], float]:
     """Weighted mean of (n, v) values, and root mean squared distance to it: Σ w = ``total``.
 
+    Of values that are all alike it is just theirs, to the last bit.
     In pieces that stay in the cache, and that are too small for threads to be worth waiting for.
     """
     n, width = values.shape
@@ -316,9 +317,7 @@ def _moments(
     left, squares = np.zeros(width), 0.0
     for p in pieces:
         away = values[p] - centre[: len(values[p])]
-        left += (
-            weights[p] @ away
-        )  # what rounding left of the mean: values all alike have just theirs
+        left += weights[p] @ away  # what rounding left of the mean
         away *= away
         squares += float((weights[p] @ away).sum())
     largest = float(np.abs(values).max()) if squares < LEAST else 0.0

@@ -1,8 +1,13 @@
 """Settings of all tests."""
 
+import os
 import signal
 
 from hypothesis import settings
+
+# FAISS's and torch's threads wait for one another by spinning, which on a machine that is shared
+# takes several times as long as the work. Set before either is imported; processes inherit it.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # A deadline would time the machine, which is shared and noisy, and not the code.
 settings.register_profile("softdict", deadline=None)

@@ -287,3 +287,21 @@ def test_the_fast_path_never_imports_torch() -> None:
     )
 
     subprocess.run([sys.executable, "-c", script], check=True, cwd=FOLDER.parents[1])
+
+
+def test_the_card_says_what_ships():
+    page = (FOLDER / "README.md").read_text("utf-8")
+    card = json.loads((FOLDER / "softdict.json").read_text("utf-8"))
+    given = card["confidence"]
+    top, each = f"{given['top']:.4f}·max score", -given["log_keys"]
+    far = given["intercept"] - each * math.log(given["many_keys"])
+    pieces = json.loads((FOLDER / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
+
+    assert f"Default τ = **{card['temperature']:g}**" in page
+    for language, tau in card["temperature_by_language"].items():
+        assert f"{language} {tau:.3f}" in page
+    assert f"exp(−({given['intercept']:.4f} + {top} − {each:.4f}·ln n))" in page
+    assert f"exp(−({far:.4f} + {top} − {-given['log_many_keys']:.4f}·ln(n / 4,096)))" in page
+    assert f"{len(pieces):,} pieces" in page
+    results = (FOLDER.parents[1] / "bench" / "RESULTS.md").read_text("utf-8")
+    assert f"the encoder that ships, `{BuiltinEncoder(FOLDER).identity}`" in results

@@ -19,9 +19,8 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
 from contextlib import closing
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 
@@ -60,13 +59,21 @@ def _sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("index.search.RANDOM_ACCESS", 2.0)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("index.rebuilding.SKETCHED_FROM", 200)
+        with SoftDict.open(folder, encoder=ENCODER, temperature=0.1) as d:
+            d.update(SEEDS)
+            d.settle()
+    return folder
+
+
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
+def home(made: Path, tmp_path: Path) -> Path:
     """A folder with the dictionary "dictionary" of 300 keys, sketched and closed."""
-    with SoftDict.open(tmp_path, encoder=ENCODER, temperature=0.1) as d:
-        d.update(SEEDS)
-        d.settle()
-    yield tmp_path
+    return shutil.copytree(made, tmp_path, dirs_exist_ok=True)
 
 
 def held_up(monkeypatch: pytest.MonkeyPatch, step: str) -> tuple[threading.Event, threading.Event]:
@@ -88,13 +95,15 @@ def snapshot_of(d: SoftDict) -> Snapshot:
     return d._snapshot
 
 
+@cache
+def unit_row(text: str) -> np.ndarray:
+    row = open_encoder(ENCODER).encode([text])[0].astype(float)
+    return row / np.linalg.norm(row)
+
+
 def expected_weights(model: dict[str, float], query: str, tau: float) -> dict[str, float]:
-    encoder = open_encoder(ENCODER)
-    asked = encoder.encode([query])[0].tolist()
-    rows = encoder.encode(list(model))
-    return oracle.softmax(
-        {key: oracle.cosine(asked, row.tolist()) for key, row in zip(model, rows, strict=True)}, tau
-    )
+    asked = unit_row(query)
+    return oracle.softmax({key: float(unit_row(key) @ asked) for key in model}, tau)
 
 
 def agrees(d: SoftDict, model: dict[str, float]) -> None:

@@ -967,6 +967,7 @@ def test_a_line_of_json_that_is_cut_short_is_told_where_it_ends(end: str) -> Non
         (["1", "#¡REF!"], "text"),
         (["1"] * 19 + ["x"], "number"),  # 95 % of 20
         (["1"] * 18 + ["x"], "category"),  # 95 %, but of 19
+        (["1"] * 15 + ["x"], "category"),
         (["1"] * 18 + ["x", "y"], "category"),  # 90 %
         (["007", "1", "2"], "text"),  # a code would lose its zeros
         (["9007199254740993", "1", "2"], "text"),  # and this one its last digit

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections import defaultdict
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -102,6 +103,21 @@ def test_every_import_beside_the_product_is_a_requirement(
     allowed = {package for name in files for package in pins(name)}
 
     assert packages_imported_by(folder) - allowed == set()
+
+
+def test_training_needs_what_its_own_page_lists() -> None:
+    assert packages_imported_by("training") - set(pins("training/requirements.txt")) == set()
+
+
+def test_files_that_pin_a_package_pin_the_same_version() -> None:
+    files = [path for folder in ("", "bench", "training")
+             for path in sorted((ROOT / folder).glob("*requirements*.txt"))]  # fmt: skip
+    pinned = defaultdict(set)
+    for path in [*files, ROOT / "constraints.txt"]:
+        for package, version in pins(str(path.relative_to(ROOT))).items():
+            pinned[package].add(version.split()[0])  # a comment may follow
+
+    assert {package: found for package, found in pinned.items() if len(found) > 1} == {}
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt", "constraints.txt"])

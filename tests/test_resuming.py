@@ -434,7 +434,8 @@ def test_what_a_killed_load_left_is_deleted_after_a_week_by_who_opens_the_folder
 ) -> None:
     open_folder(tmp_path).close()
     old, young = keep(tmp_path), keep(tmp_path)
-    os.utime(old, (0, time.time() - 8 * 86_400))
+    for path, days in ((old, 8), (young, 6)):
+        os.utime(path, (0, time.time() - days * 86_400))
 
     open_folder(tmp_path).close()
 

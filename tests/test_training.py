@@ -10,6 +10,7 @@ import json
 import math
 import os
 import random
+import re
 import resource
 import runpy
 import signal
@@ -50,7 +51,7 @@ from training import (
 )  # fmt: skip
 from training.clauses import clause
 from training.lessons import Lessons, Texts, disturb, strip_accents, targets, typo
-from training.teach import taught, teach
+from training.teach import PACKAGED, folder_of, taught, teach
 
 SHIPPED = Path("data/encoder/tokenizer.json")
 LETTERS = [*"abcdefgh", *(f"##{c}" for c in "abcdefgh")]
@@ -189,6 +190,13 @@ def test_a_mark_that_is_in_no_piece_loses_no_word_in_any_vocabulary() -> None:
         assert read["cá"] == ["c", "##á" if both else "##a"]
         assert read["ÁA"] == ["á" if both else "a", "##a"]
         assert read["CẬ"] == ["c", "##ậ" if "ậ" in known else "##a"]
+
+
+def test_a_teacher_of_other_weights_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.teach.TEACHER_SHA256", "0" * 64)
+
+    with pytest.raises(SystemExit, match="The teacher's weights are not the expected ones"):
+        folder_of(PACKAGED)
 
 
 def test_the_teachers_rows_are_of_the_texts_at_hand(tmp_path: Path) -> None:
@@ -569,6 +577,46 @@ def test_a_corpus_of_few_languages_has_phrases_and_categories_too(
     assert [member["en"] for member in bird["members"]] == [["duck"], ["hen"]]
 
 
+def test_what_is_held_out_is_trained_on_in_no_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else every figure of the tables would be of what was learned by heart."""
+    monkeypatch.setattr(prepare, "PHRASES", 300)
+    monkeypatch.setattr(prepare, "THING_USES", 0)
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    birds = [{"id": f"b{i}", "lex": "noun.animal", "en": [f"bird {i}"], "nl": [f"vogel {i}"],
+              "def": f"it flies {i}", "hypernym": ["bird"]} for i in range(5)]  # fmt: skip
+    tools = [{"id": f"t{i}", "lex": "noun.artifact", "en": [f"tool {i}"], "nl": [f"tuig {i}"],
+              "def": f"it works {i}", "hypernym": ["tool"]} for i in range(600)]  # fmt: skip
+    above = [{"id": name, "lex": "noun.artifact", "en": [name], "nl": [f"{name}s"], "def": name}
+             for name in ("bird", "tool")]  # fmt: skip
+    synsets = [*above, *birds, *tools]
+    write_lines(folder / "concepts.jsonl.gz", [json.dumps(synset) for synset in synsets])
+    lines = [f"She often counts up to {i}\tZij telt vaak tot {i}\tntrex" for i in range(3_000)]
+    write_lines(folder / "en-nl.tsv.gz", lines)
+    monkeypatch.setitem(prepare.JOINTS, "nl", prepare.JOINTS["en"])
+    write_questions(tmp_path / "eval")
+
+    prepare.prepare(folder, tmp_path / "eval", tmp_path / "prepared")
+
+    rows = pq.read_table(tmp_path / "prepared/rows.parquet").to_pylist()
+    english = pq.read_table(tmp_path / "prepared/english.parquet")["text"].to_pylist()
+    lineage = json.loads((tmp_path / "prepared/hypernyms.json").read_text())
+    dev = json.loads((tmp_path / "prepared/dev.json").read_text())
+    trained = {(row["language"], row["text"]) for row in rows}
+    for part in ("sentences", "words", "phrases"):
+        held = dev[part]
+        assert 1 < len(held) < 100
+        assert trained.isdisjoint((language, text) for language, text, _ in held)
+        if part != "words":  # another word may mean the same
+            assert set(english).isdisjoint(line for *_, line in held)
+    linked = {name for pair in lineage["pairs"] for name in (pair["category"], pair["member"])}
+    names = {word for name in linked for word in lineage["names"][name]["en"]}
+    assert {f"tool {i}" for i in range(600)} | {"tool"} == names
+    assert {"known words"} < {part for part in dev if dev[part]}
+
+
 @pytest.mark.parametrize("missing", ["en-xx.tsv.gz", "concepts.jsonl.gz", "banking77/train.csv"])
 def test_a_folder_without_what_a_training_reads_is_said_to_be_so(
     missing: str, tmp_path: Path
@@ -793,7 +841,7 @@ def test_a_crowd_scores_what_answers_apart_from_so_many_that_do_not(
 
 def test_among_many_keys_the_confidence_goes_on_at_the_likeliest_slope() -> None:
     rng = np.random.default_rng(1)
-    few = {"intercept": -4.0, "top": 12.0, "log_keys": -0.6}
+    few = {"intercept": -4.0, "top": 12.0, "log_keys": -0.3}
     right, wrong = rng.uniform(0.4, 1.0, 80), np.sort(rng.uniform(0.3, 0.9, (80, 3)), axis=1)
     found = [crowds.Crowd("some", right, wrong)]  # of 65,536 keys at most
 
@@ -809,6 +857,9 @@ def test_among_many_keys_the_confidence_goes_on_at_the_likeliest_slope() -> None
         return total
 
     slope = fitted["log_many_keys"]
+    # More keys never say more, whatever the crowd: here they would.
+    flat = crowds.fitted({**few, "log_keys": -0.9}, found)["log_many_keys"]
+    assert slope < -0.01 < flat <= 0
     assert loss(slope) < min(loss(slope - 0.01), loss(slope + 0.01))
     assert (fitted["many_keys"], fitted["most_keys"]) == (4096, 65_536)
     figures = crowds.judged(fitted, found, calibrate.calibration_error)
@@ -983,6 +1034,7 @@ def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to learn from in small steps."""
     for name, size in {"POOL": 32, "TOKENS": 64, "PAIRS": 2, "HUMAN_PAIRS": 3}.items():
         monkeypatch.setattr(lessons, name, size)
+    monkeypatch.setattr(train, "LONGEST_STEP", 0.03)  # so some are made on a slow machine, too
     write_lesson(tmp_path)
     return tmp_path
 
@@ -998,7 +1050,7 @@ def test_a_training_that_is_done_says_so(lesson: Path, capsys: pytest.CaptureFix
 
     learn(lesson)
 
-    assert "already trained for 0.0 minutes" in capsys.readouterr().out
+    assert re.search(r"already trained for \d+\.\d minutes", capsys.readouterr().out)
     assert (lesson / "trained/student/model.safetensors").read_bytes() == weights
 
 
@@ -1219,6 +1271,28 @@ def test_who_draws_ends_with_a_training_that_is_killed(lesson: Path) -> None:
         time.sleep(0.1)
 
     assert workers.isdisjoint(parents())
+
+
+@quiet
+def test_what_is_killed_goes_on_from_the_last_checkpoint(
+    lesson: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw, drawn = Texts.draw, 0
+
+    def killed(texts: Texts, n: int) -> tuple[list[Sequence[int]], np.ndarray]:
+        nonlocal drawn
+        drawn += 1
+        if drawn == 4:
+            raise RuntimeError("killed")
+        return draw(texts, n)
+
+    monkeypatch.setattr(train, "CHECKPOINT", 0.0)
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="killed"):
+        patched.setattr(Texts, "draw", killed)
+        learn(lesson, 60)
+
+    state = torch.load(lesson / "trained/checkpoint.pt", weights_only=True)
+    assert state["step"] > 0
 
 
 @quiet

@@ -109,7 +109,10 @@ def crowds(
     add("questions", questions, keys.__getitem__, [*known, *others])
 
     places = defaultdict(set)
-    for line in corpus.lines(folder / "places.tsv.gz"):
+    named = folder / "places.tsv.gz"
+    if not named.exists():
+        print(f"{named} is not there: the confidence among many keys is fitted without places")
+    for line in corpus.lines(named):
         name = line.partition("\t")[0]
         places[lessons.strip_accents(name.lower())].add(name)
     misspelt = [
@@ -151,7 +154,8 @@ def fitted(few: Mapping[str, float], found: list[Crowd]) -> dict[str, float]:
         signs = np.where(held, -1, 1)
         return float(np.logaddexp(0, signs * (logits + slope * beyond)).mean())
 
-    slope = float(minimize_scalar(loss, bounds=(-1, 1), method="bounded").x)
+    # Among more keys a good score says less, never more.
+    slope = float(minimize_scalar(loss, bounds=(-1, 0), method="bounded").x)
     return {**few, "log_many_keys": slope, "many_keys": MANY_KEYS,
             "most_keys": max(size for size, _, _ in parts)}  # fmt: skip
 

@@ -86,7 +86,8 @@ class ParquetReader(Reader):
         self.units = {n: units[c] for n, c in called if is_unit(units.get(c))}
         attributes = _noted(metadata, ATTRIBUTES_NOTE, [])
         self.attributes = [n for n, c in called if n in self.names and c in attributes]
-        labels = [n for n, c in called if n in self.names and c in _labels(schema)]
+        indexes = _labels(schema)
+        labels = [n for n, c in called if n in self.names and c in indexes]
         noted = composed(metadata.get(KEY_NOTE, b"").decode("utf-8", "replace"))
         self.key = noted or (labels[0] if len(labels) == 1 else None)
         self.unnamed = [name for name in labels if _UNNAMED_INDEX.fullmatch(name)]

@@ -24,9 +24,8 @@ def read_json(text: str, builder: Builder) -> Where:
         given = json.loads(
             text, object_pairs_hook=_no_twice, parse_int=read_numeral, parse_float=read_numeral
         )
-        json.dumps(
-            given, ensure_ascii=False, default=str
-        ).encode()  # half a surrogate pair is no character
+        # Half a surrogate pair is no character.
+        json.dumps(given, ensure_ascii=False, default=str).encode()
     except json.JSONDecodeError as error:
         spot = Spot(character=error.pos + 1)
         raise InvalidRequest(spot.fault(f"this is not JSON: {error.msg}")) from None
