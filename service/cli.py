@@ -154,7 +154,11 @@ def serve(**flags: Any) -> None:
     with _refusals(False):
         from .server import serve as run
 
-        run(settings, lambda address: click.echo(f"softdict listens on {address}", err=True))
+        def announce(address: str) -> None:
+            with suppress(OSError):  # a log that takes no more is no reason not to serve
+                click.echo(f"softdict listens on {address}", err=True)
+
+        run(settings, announce)
 
 
 @main.command()

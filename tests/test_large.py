@@ -162,6 +162,15 @@ def test_an_answer_from_a_sample_says_how_far_off_it_may_be_and_is_not_further(h
 
 
 @pytest.mark.usefixtures("_sampled")
+def test_a_stated_error_counts_the_rounding_of_scores_where_nothing_else_is_off(home):
+    with SoftDict.open(home) as d:
+        answer = d.search("key 5", temperature=0.01, tolerance=0.9)
+
+    assert answer.scored < answer.keys and answer.coverage > 0.999
+    assert answer.error == pytest.approx(5e-8 / 0.01, rel=0.01)  # float32 has as many digits
+
+
+@pytest.mark.usefixtures("_sampled")
 def test_no_more_keys_share_the_attention_than_there_are(home):
     with SoftDict.open(home) as d:
         answers = [d.search(f"query {n}", temperature=100, tolerance=0.9) for n in range(20)]

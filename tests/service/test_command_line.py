@@ -7,12 +7,16 @@ import json
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import urlopen
 
 import click
 import pytest
@@ -776,6 +780,30 @@ def test_a_reader_that_stops_reading_is_no_error(tmp_path: Path) -> None:
     )
 
     assert (shell.stdout, shell.stderr) == ("key,valor\n", "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a disk that is always full")
+def test_a_log_that_takes_no_more_does_not_stop_the_service(tmp_path: Path) -> None:
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    settings = {"SOFTDICT_HOME": str(tmp_path), "SOFTDICT_PORT": port, "SOFTDICT_BUNDLED": "0"}
+    with Path("/dev/full").open("w") as full:
+        serving = subprocess.Popen(
+            [sys.executable, "-m", "service", "serve"], cwd=ROOT, env=environment(**settings),
+            stderr=full,
+        )  # fmt: skip
+    try:
+        deadline, answered = time.monotonic() + PATIENCE, False
+        while not answered:
+            assert serving.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+            with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/healthz") as reply:
+                answered = reply.status == 200
+    finally:
+        serving.terminate()
+
+    assert serving.wait(PATIENCE) == 0
 
 
 class Screen(io.StringIO):

@@ -16,6 +16,7 @@ import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from http.client import HTTPConnection
+from operator import itemgetter
 from pathlib import Path
 from urllib.parse import quote
 
@@ -387,16 +388,19 @@ def test_a_start_encodes_anew_what_other_weights_of_the_built_in_encoder_wrote(
     entries = {"méxico": 7, "alemania": 10, "inglaterra": 8, "perro": 5}
     expected = SoftDict(entries, temperature=0.1).search("país", k=4)
     with Catalog.open(tmp_path) as catalog:
-        for name, encoder in {"other": "random", "old": "random", "new": "builtin"}.items():
+        encoders = {"other": "random", "large": "random", "old": "random", "new": "builtin"}
+        for name, encoder in encoders.items():
             catalog.create(name, encoder=encoder, temperature=0.1).update(entries)
-        old = catalog["old"]  # its vectors are of another encoder than that it goes by
-        old._moments.store.set_encoder(old.id, "builtin", "builtin:000000000000", 384)
+        catalog["large"]["more"] = 1
+        for name in ("large", "old"):  # their vectors are of another encoder than they go by
+            outdated = catalog[name]
+            outdated._moments.store.set_encoder(outdated.id, "builtin", "builtin:000000000000", 384)
         other = catalog["other"]
         other._moments.store.set_encoder(other.id, "random:1", "random:0", 384)
     with Service(tmp_path, SOFTDICT_BUNDLED="0") as service:
         service.until("/readyz")
         deadline = time.monotonic() + PATIENCE
-        while [job["state"] for job in service.get("/jobs").json["jobs"]] != ["done"]:
+        while [job["state"] for job in service.get("/jobs").json["jobs"]] != ["done"] * 2:
             assert time.monotonic() < deadline, service.get("/jobs").text
         jobs = service.get("/jobs").json["jobs"]
         answer = service.get("/search?dataset=old&k=4&q=" + quote("país")).json
@@ -406,8 +410,10 @@ def test_a_start_encodes_anew_what_other_weights_of_the_built_in_encoder_wrote(
         later = service.get("/jobs").json["jobs"]
         again = service.get("/search?dataset=old&k=4&q=" + quote("país")).json
 
+    jobs.sort(key=itemgetter("started"))
     assert [(job["kind"], job["dataset"], job["result"]) for job in jobs] == [
-        ("reencode", "old", None)
+        ("reencode", "old", None),  # the smallest first
+        ("reencode", "large", None),
     ]
     assert answer["blend"]["value"]["mean"] == pytest.approx(expected.value, abs=0.02)
     assert [match["key"] for match in answer["matches"]] == [m.key for m in expected.matches]
