@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from index.answers import Answer, Blend, Column, Match, bare
+from index.answers import Answer, Blend, Column, Match, Mode, bare
 from index.attention import sqrt_d
 from index.blending import blend_attention, blend_given
 from index.confidence import confidence
@@ -87,7 +87,7 @@ def parse_question(
         faults.append(Fault("query", "write something to ask for"))
     if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
         faults.append(Fault("k", "write a whole number of matches, at least 1"))
-    if mode not in ("soft", "exact"):
+    if mode not in get_args(Mode):
         faults.append(Fault("mode", "write soft or exact"))
     question = Question(
         asked,

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, get_args
 
 from index import generation
 from index.answers import Column, Description, LoadReport, Precision
@@ -210,7 +210,7 @@ class Catalog(Mapping[str, SoftDict]):
         check_name(name)
         check_spec(encoder)
         settings = new_settings(temperature, tolerance, precision)
-        if if_exists not in ("error", "replace", "append"):
+        if if_exists not in get_args(IfExists):
             raise InvalidRequest(Fault("if_exists", "write error, replace or append"))
         if if_exists == "error" and name in self:
             raise DatasetExists(name)

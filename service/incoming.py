@@ -23,11 +23,13 @@ from pydantic import (
     model_validator,
 )
 
-from index.answers import Precision
+from index.answers import Mode, Precision
+from index.catalog import IfExists
 from index.comparing import no_weight, weight_of
 from index.encoders import check_spec
 from index.errors import InvalidRequest
-from index.loading.options import COLUMN_CHOICES, LoadOptions
+from index.loading.numerals import Style
+from index.loading.options import COLUMN_CHOICES, Duplicates, Format, LoadOptions, OnError
 from index.masks import MOST, parse_as_of
 from index.naming import LONGEST_NAME, check_name
 from index.settings import parse_tolerance
@@ -260,7 +262,7 @@ class CompareQuery(In):
 class SearchQuery(CompareQuery):
     """A question."""
 
-    mode: Literal["soft", "exact"] = Field(
+    mode: Mode = Field(
         default="soft",
         description="soft attends to every key; exact answers as a plain dictionary would",
     )
@@ -376,7 +378,7 @@ class ExportQuery(In):
     format: Literal["csv", "jsonl", "parquet"] = Field(
         default="csv", description="format of the file"
     )
-    decimal: Literal["point", "comma"] = Field(
+    decimal: Style = Field(
         default="point",
         description="decimal mark of CSV; comma is for spreadsheets in languages that write 1,5, "
         "and has ; between cells and a byte order mark",
@@ -477,7 +479,7 @@ class LoadQuery(In):
         description="columns to filter by with where, never blended: names separated by commas, "
         "or a JSON list",
     )
-    format: Literal["csv", "tsv", "json", "jsonl", "parquet"] | None = Field(
+    format: Format | None = Field(
         default=None,
         description="format of the table, if the content type or file name does not say",
     )
@@ -490,7 +492,7 @@ class LoadQuery(In):
     encoding: Annotated[str, Field(min_length=1), _load_option("encoding")] | None = Field(
         default=None, description="encoding of the text, such as utf-8"
     )
-    decimal: Literal["point", "comma"] | None = Field(
+    decimal: Style | None = Field(
         default=None, description="decimal mark of numbers; found from the file if left out"
     )
     missing: Annotated[
@@ -503,16 +505,14 @@ class LoadQuery(In):
         description="texts that mark a cell as having no value, such as consultar: separated by "
         "commas, or a JSON list",
     )
-    on_error: Literal["stop", "skip"] = Field(
+    on_error: OnError = Field(
         default="stop",
         description="whether a row that cannot be read stops the load or is left out",
     )
-    duplicates: Literal["error", "first", "last", "mean"] = Field(
+    duplicates: Duplicates = Field(
         default="error", description="which values a repeated key gets; error stops the load"
     )
-    if_exists: Literal["error", "replace", "append"] = Field(
-        default="error", description="what to do if the dataset exists"
-    )
+    if_exists: IfExists = Field(default="error", description="what to do if the dataset exists")
     encoder: (
         Annotated[
             str, AfterValidator(_encoder), Field(json_schema_extra={"maxLength": LONGEST_ENCODER})

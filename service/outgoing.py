@@ -24,13 +24,14 @@ from index.answers import (
     LoadReport,
     ManualAnswer,
     Match,
+    Mode,
     NumberBlend,
     Precision,
     VectorBlend,
 )
 
 from .problems import ProblemOut, ProblemType, describe
-from .work import Job, JobKind
+from .work import Job, JobKind, State
 
 
 class Out(BaseModel):
@@ -140,7 +141,7 @@ class AnswerOut(Out):
 
     query: str
     dataset: str
-    mode: Literal["soft", "exact"]
+    mode: Mode
     blend: dict[str, BlendOut | None]
     matches: list[MatchOut]
     attention: AttentionOut
@@ -350,7 +351,7 @@ class JobOut(Out):
     id: str
     kind: JobKind
     dataset: str
-    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    state: State
     created: float = Field(description="seconds since 1970, UTC")
     started: float | None
     finished: float | None

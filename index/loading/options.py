@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from index.errors import Fault, InvalidRequest
+from index.loading.numerals import Style
 from index.naming import LONGEST_KEY, column_name
 
-FORMATS = ("csv", "tsv", "json", "jsonl", "parquet")
+Format = Literal["csv", "tsv", "json", "jsonl", "parquet"]
+OnError = Literal["stop", "skip"]
+Duplicates = Literal["error", "first", "last", "mean"]
 # What an option has to be, before it can be looked at.
 KINDS: dict[str, tuple[Any, str]] = {
     "key": (str | None, "the name of a column"),
@@ -69,10 +72,10 @@ class LoadOptions:
     delimiter: str | None = None
     header: bool | None = None
     encoding: str | None = None
-    decimal: Literal["point", "comma"] | None = None
+    decimal: Style | None = None
     missing: tuple[str, ...] = ()
-    on_error: Literal["stop", "skip"] = "stop"
-    duplicates: Literal["error", "first", "last", "mean"] = "error"
+    on_error: OnError = "stop"
+    duplicates: Duplicates = "error"
     max_rows: int | None = None
     max_key_length: int = LONGEST_KEY
 
@@ -104,10 +107,10 @@ class LoadOptions:
             yield from (Fault(name, f"write {KINDS[name][1]}") for name in wrong)
             return
         choices = {
-            "format": (self.format, (None, *FORMATS)),
-            "decimal": (self.decimal, (None, "point", "comma")),
-            "on_error": (self.on_error, ("stop", "skip")),
-            "duplicates": (self.duplicates, ("error", "first", "last", "mean")),
+            "format": (self.format, (None, *get_args(Format))),
+            "decimal": (self.decimal, (None, *get_args(Style))),
+            "on_error": (self.on_error, get_args(OnError)),
+            "duplicates": (self.duplicates, get_args(Duplicates)),
         }
         for where, (given, allowed) in choices.items():
             if given not in allowed:
