@@ -20,6 +20,8 @@ from .errors import TooLarge
 from .problems import MEDIA_TYPE, ProblemOut, describe, plain_problem, problem, problem_type
 from .runtime import runtime
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 log = logging.getLogger(__name__)
 
 
@@ -86,7 +88,7 @@ def _nearest_route() -> str:
 
 def _system(error: OSError) -> Response:
     """Say that there is no room for a request, which is received into files without a name."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if error.errno in NO_ROOM:
         sure = error.errno == errno.ENOSPC
         return _domain(DiskFull(Path(tempfile.gettempdir()), sure=sure))
     return _internal(error)

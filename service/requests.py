@@ -70,7 +70,7 @@ class _Request(Request):
 
     def make_form_data_parser(self) -> FormDataParser:
         parser = super().make_form_data_parser()
-        parser.silent = False
+        parser.silent = not self.content_length
         return parser
 
 

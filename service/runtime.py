@@ -40,6 +40,7 @@ MARK = "bundled-unfinished"
 KEPT_FREE = 2  # threads that writes leave to questions
 PLACE_WAIT = 1.0  # seconds since a place was last taken or left, for which a write waits for one
 TURN_WAIT = 10.0  # seconds that it waits for its turn
+INSIDE = "it failed inside; the log has the cause"
 Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
@@ -172,7 +173,7 @@ class Runtime:
             self._fault = fault
             log.error("not ready: %s", fault)
         except Exception:
-            self._fault = SoftDictError("it failed inside; the log has the cause")
+            self._fault = SoftDictError(INSIDE)
             log.exception("not ready")
         finally:
             self._bundle = False
@@ -195,7 +196,7 @@ class Runtime:
                 faults.append(fault)
             except Exception:
                 log.exception("dataset %s cannot answer", name)
-                faults.append(SoftDictError("it failed inside; the log has the cause"))
+                faults.append(SoftDictError(INSIDE))
         self._mute = faults[0] if len(faults) == len(self.catalog) > 0 else None
 
     def _create_bundled(self) -> None:

@@ -7,7 +7,6 @@ read. What waitress refuses itself (too large, not HTTP) is said as a problem to
 
 from __future__ import annotations
 
-import errno
 import logging
 import re
 import signal
@@ -39,11 +38,11 @@ from . import __version__
 from .app import FORM_OVERHEAD, create_app
 from .errors import CannotListen, TooLarge
 from .problems import MEDIA_TYPE, ProblemOut, describe, plain_problem
+from .refusals import NO_ROOM
 from .runtime import Runtime
 from .settings import Settings
 
 SENDING = 5.0  # seconds in which what was answered is sent on after a stop
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
 
 log = logging.getLogger(__name__)

@@ -202,11 +202,9 @@ def _charset(kind: str, parameters: Mapping[str, str]) -> str | None:
 
 
 def _file_part() -> FileStorage:
-    came = bool(request.content_length)  # of nothing at all, a form cannot be read
-    parts = list(request.files.items(multi=True)) if came else []
-    as_text = came and FILE in request.form
-    if [name for name, _ in parts] != [FILE] or as_text:
-        text = ["text (curl wants -F file=@NAME)"] if as_text else []
+    parts = list(request.files.items(multi=True))
+    if [name for name, _ in parts] != [FILE] or FILE in request.form:
+        text = ["text (curl wants -F file=@NAME)"] if FILE in request.form else []
         got = ", ".join([*(name or "one without a name" for name, _ in parts), *text]) or "none"
         raise InvalidRequest(Fault(FILE, f"send exactly one file, as the field file; got {got}"))
     return parts[0][1]

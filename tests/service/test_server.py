@@ -201,6 +201,14 @@ def test_a_head_is_a_get_without_its_body(service: Service) -> None:
     assert int(replies[0].headers["Content-Length"]) > 100
 
 
+def reader(service: Service, stack: ExitStack, request: bytes) -> socket.socket:
+    """Ask, with room for little of the answer until it is read."""
+    connection = stack.enter_context(socket.create_connection(service.address, PATIENCE))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+    connection.sendall(request)
+    return connection
+
+
 def test_readers_who_stop_reading_hold_up_nobody(tmp_path: Path) -> None:
     lines = [f"key {number},{number}{'x' * 10_000}" for number in range(3_100)]
     table = "\r\n".join(["key,text", *lines, ""]).encode()  # more than sockets hold
@@ -211,12 +219,9 @@ def test_readers_who_stop_reading_hold_up_nobody(tmp_path: Path) -> None:
         assert service.ask(*post).status == 201
         readers = []
         for _ in range(3):
-            reader = stack.enter_context(socket.create_connection(service.address, PATIENCE))
-            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
-            reader.sendall(export)
-            readers.append(reader)
+            readers.append(reader(service, stack, export))
             if len(readers) < 3:
-                assert reader.recv(1) == b"H"  # a thread is at it
+                assert readers[-1].recv(1) == b"H"  # a thread is at it
         health = service.get("/healthz")
         received = b"".join(iter(lambda: readers[-1].recv(2**20), b""))
 
@@ -239,13 +244,8 @@ def test_a_stop_sends_what_is_answered_or_breaks_the_connection(tmp_path: Path) 
             {"Content-Type": "application/x-ndjson"},
         )
         assert service.ask(*post).status == 201
-        readers = []
-        for _ in range(2):
-            reader = stack.enter_context(socket.create_connection(service.address, PATIENCE))
-            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
-            reader.sendall(export)
-            assert reader.recv(1) == b"H"
-            readers.append(reader)
+        readers = [reader(service, stack, export) for _ in range(2)]
+        assert [each.recv(1) for each in readers] == [b"H", b"H"]
         service.process.send_signal(signal.SIGTERM)
         received = b"".join(iter(lambda: readers[0].recv(2**20), b""))
         assert service.process.wait(PATIENCE) == 0
