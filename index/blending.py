@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from index.answers import Blend
 from index.attention import attention_weights
 from index.search import (
+    LOOK,
     NORMAL,
     RANDOM_ACCESS,
     Attention,
@@ -24,6 +25,7 @@ from index.snapshot import Place, Snapshot
 from index.values import blend_column
 
 Weights = NDArray[np.floating[Any]]
+Numbers = NDArray[np.int64]
 
 # Above so many times the tolerance, a blend's foreseen error sends its keys to be searched alone.
 # It may exceed 1: on real keys a blend is off by only .6 of what is foreseen.
@@ -32,9 +34,6 @@ ALONE = 1.15  # times the tolerance, for the same reason, for keys that are sear
 FAINT = 1e-6  # of the weight: with less on the keys that have a value, float32 may round it away
 FEWEST_DRAWN = 30  # keys with a value: with fewer, the sample may have missed those that weigh
 SEEN = 4.0  # times SCARCE: beyond, the first look does not show where keys with a value are
-# Keys that a scan scores in the time of one more sample: 44,000 in a dataset of 100,000, and 62,000
-# in one of a million (``bench/RESULTS.md``).
-LOOK = 50_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +42,7 @@ class _Scarce:
 
     numbers: list[int]
     having: Mask  # (n,) rows that are allowed and have a value
-    there: Mask  # (m,) keys of the sample that have one
+    there: Numbers  # places in the sample of the keys that have one
     unevenness: float  # of the sample, among these
 
     @property
@@ -69,24 +68,26 @@ def blend_attention(
     weights stay in proportion, whatever else there is. Where columns have so many different gaps
     that scoring every key once is cheaper, all blends come from that.
     """
-    if attention.counts is None:
-        blends = blend_all(snapshot, attention.weights, attention.rows)
-        return blends | _faint_blends(snapshot, attention, blends)
+    rows, counts, weights = attention.rows, attention.counts, attention.weights
+    if rows is None or counts is None:
+        exact = blend_all(snapshot, weights, rows)
+        return exact | _faint_blends(snapshot, attention, exact)
     limit = SCARCE * tolerance / NORMAL
-    plenty: list[int] = []  # columns, by number
-    alike: dict[int, tuple[Mask, list[int]]] = {}  # those with one mask of gaps
+    alike: dict[int, tuple[Mask | None, list[int]]] = {}  # columns, by number, with the same gaps
     for number, known in enumerate(snapshot.known):
-        if known is None:
-            plenty.append(number)
-        elif not snapshot.columns[number].attribute:
+        if not snapshot.columns[number].attribute:
             alike.setdefault(id(known), (known, []))[1].append(number)
+    plenty: list[tuple[list[int], Numbers | slice]] = []  # and the places of keys that have a value
     scarce = []
     for known, numbers in alike.values():
-        there = known[attention.rows]
+        if known is None:
+            plenty.append((numbers, slice(None)))
+            continue
+        there = np.flatnonzero(known[rows])
         unevenness = attention.unevenness(there)
-        drawn = np.count_nonzero(attention.counts[there] > 1)
+        drawn = np.count_nonzero(counts[there] > 1)
         if unevenness <= limit and drawn >= FEWEST_DRAWN:
-            plenty += numbers
+            plenty.append((numbers, there))
         else:
             all_are = allowed is snapshot.alive
             having = snapshot.having[numbers[0]] if all_are else allowed & known
@@ -96,7 +97,9 @@ def blend_attention(
             snapshot, query[np.newaxis], temperature=attention.temperature, allowed=allowed, k=0
         )
         return blend_attention(snapshot, query, found, allowed=allowed, tolerance=tolerance)
-    blends = {}
+    blends: dict[str, Blend | None] = {}
+    for numbers, some in plenty:
+        blends |= blend_all(snapshot, weights[some], rows[some], numbers=numbers)
     for each in scarce:
         (found,) = attend_keys(
             snapshot,
@@ -107,11 +110,10 @@ def blend_attention(
             tolerance=ALONE * tolerance,
             seen=attention.outlook if each.unevenness < SEEN * limit else None,
         )
-        share = float(attention.weights[each.there].sum())
+        share = float(weights[each.there].sum())
         alone = blend_all(snapshot, found.weights, found.rows, numbers=each.numbers)
         for name, blend in alone.items():
             blends[name] = None if blend is None else replace(blend, known=share)
-    blends |= blend_all(snapshot, attention.weights, attention.rows, numbers=plenty)
     return {column.name: blends[column.name] for column in snapshot.columns if not column.attribute}
 
 
@@ -143,7 +145,7 @@ def _faint_blends(
 def blend_all(
     snapshot: Snapshot,
     weights: Weights,
-    rows: NDArray[np.int64] | None = None,
+    rows: Numbers | None = None,
     *,
     numbers: Sequence[int] | None = None,
 ) -> dict[str, Blend | None]:

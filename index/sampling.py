@@ -61,29 +61,49 @@ MOST_DOUBT = 2.0  # of what a code says of exp(score / τ): the variance of its 
 MOST_HOPED = 600.0  # the logarithm of a number that stays finite when many are added up
 FAR_BELOW = -3.0  # standard deviations, where the normal curve's asymptote is near enough
 
+Shares = tuple[Floats, Floats]  # (e,) π of each key at the edge; (c,) draws wanted of each cell
+
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
     """Keys drawn beside the head: some at the edge, some of cells."""
 
-    chances: Floats  # (e,) π of each key at the edge
-    draws: Floats  # (c,) wanted of each cell: π of each of its rows, times their number
     edge: Numbers  # places at the edge of those that were drawn there
     edge_scores: Rows
     far: Numbers  # rows that were drawn of the cells
     cells: Numbers  # their cells
     far_scores: Rows  # -∞ of those that are near: they have their own draw, and count as nothing
 
+    def __add__(self, other: Drawn) -> Drawn:
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Drawn(*map(np.concatenate, pairs))
+
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """m distinct keys that stand for all allowed keys of a block, as one query sees them."""
+    """m distinct keys that stand for all allowed keys of a block, as one query sees them.
+
+    They are the head, then those drawn at the edge, then those of cells.
+    """
 
     rows: Numbers  # (m,)
     scores: Rows  # (m,) cosines, computed from the keys themselves
     counts: Floats  # (m,) how many keys each stands for: 1 / π
-    mass_error: float  # standard error of Σ counts · exp((scores - the greatest score) / τ)
-    drawn: Drawn  # those of them that are not the head
+    taken: int  # how many are the head
+    vain: Floats  # how many keys each draw from a cell stood for that met one that is near
+    shares: Shares  # by which those beside the head were drawn
+    drawn: Drawn
+
+    def standard_error(self, terms: NDArray[np.floating]) -> float:
+        """Say how far off a sum over all keys may be, of which the (m,) keys give these terms.
+
+        Each is ``counts`` times what the key has of the sum.
+        """
+        last = self.taken + len(self.drawn.edge)
+        counts, blank = self.counts, np.zeros(len(self.vain))
+        edge = _variance(counts[self.taken : last], terms[self.taken : last])
+        far = (np.concatenate(pair) for pair in ((counts[last:], self.vain), (terms[last:], blank)))
+        return math.sqrt(edge + _variance(*far))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +142,7 @@ class Outlook:
         ``coded`` allowed keys are found by their codes, and the ``taken`` best of these are
         scored. ``left`` are the allowed rows, if not all are.
         """
-        bounds = sketch.starts if left is None else left.bounds
-        sizes = np.diff(bounds)
+        bounds, sizes = (sketch.starts, sketch.sizes) if left is None else (left.bounds, left.sizes)
         # Row by row: after a product this small NumPy's threads spin on the core that codes want.
         coarse = np.vecdot(sketch.means, query)
         middles = coarse.astype(np.float64)
@@ -150,7 +169,7 @@ class Outlook:
             left,
             near,
             np.concatenate([np.vecdot(strangers, query), seen.scores]),
-            seen.expected[taken:] - seen.bar,
+            seen.edge,
             seen.stray,
             seen.bar,
             bounds[:-1],
@@ -168,7 +187,7 @@ class Outlook:
             head_scores=self.head_scores[kept[:taken]],
             edge=self.edge[kept[taken:]],
             firsts=left.bounds[:-1],
-            sizes=np.diff(left.bounds),
+            sizes=left.sizes,
         )
 
     def rivals(self, last: float, listed: Numbers) -> Numbers:
@@ -177,118 +196,117 @@ class Outlook:
         """
         taken = len(self.head_scores)
         likely = int(np.searchsorted(-self.edge, self.bar - last + SURELY * self.stray))
-        drawn = np.flatnonzero((self.near[taken:] == listed[:, np.newaxis]).any(axis=0))
-        return self.near[: taken + max(likely, int(drawn.max(initial=-1)) + 1)]
+        drawn = -1
+        if np.count_nonzero(self.head_scores >= last) < len(listed):  # not all of them were taken
+            at_edge = (self.near[taken:] == listed[:, np.newaxis]).any(axis=0)
+            drawn = int(np.flatnonzero(at_edge).max(initial=-1))
+        return self.near[: taken + max(likely, drawn + 1)]
 
-    def sample(self, shares: tuple[Floats, Floats], before: Sample | None = None) -> Sample:
+    def sample(self, shares: Shares, before: Sample | None = None) -> Sample:
         """Draw by ``shares`` beside the head; the same keys whenever the same is asked.
 
         What a sample ``before`` has is kept, and only what it lacks of these shares is drawn.
         """
         taken = len(self.head_scores)
-        drawn = self._drawn(shares, self._nothing if before is None else before.drawn)
-        rows = np.concatenate([self.near[:taken], self.near[taken:][drawn.edge], drawn.far])
-        scores = np.concatenate([self.head_scores, drawn.edge_scores, drawn.far_scores])
-        counts = 1 / drawn.chances[drawn.edge]
-        far_counts = self.sizes[drawn.cells] / drawn.draws[drawn.cells]
-        peak = float(scores.max(initial=-1.0))
-        exps = np.exp((scores[taken:].astype(np.float64) - peak) / self.temperature)
-        variance = _variance(counts, counts * exps[: len(counts)])
-        variance += _variance(far_counts, far_counts * exps[len(counts) :])
-        kept = np.isfinite(scores)
+        if before is None:
+            drawn = self._drawn(shares)
+        else:
+            had, sizes = before.shares, np.maximum(self.sizes, 1)
+            shares = np.maximum(shares[0], had[0]), np.maximum(shares[1], had[1])
+            lacking = sizes * _lacking(had[1] / sizes, shares[1] / sizes)
+            more = self._drawn((_lacking(had[0], shares[0]), lacking), before.drawn)
+            drawn = before.drawn + more
+        far_counts = self.sizes[drawn.cells] / shares[1][drawn.cells]
+        vain = np.isneginf(drawn.far_scores)
+        far = np.flatnonzero(~vain)
         return Sample(
-            rows[kept],
-            scores[kept],
-            np.concatenate([np.ones(taken), counts, far_counts])[kept],
-            math.sqrt(variance),
+            np.concatenate([self.near[:taken], self.near[taken + drawn.edge], drawn.far[far]]),
+            np.concatenate([self.head_scores, drawn.edge_scores, drawn.far_scores[far]]),
+            np.concatenate([np.ones(taken), 1 / shares[0][drawn.edge], far_counts[far]]),
+            taken,
+            far_counts[vain],
+            shares,
             drawn,
         )
 
-    @property
-    def _nothing(self) -> Drawn:
-        """What is drawn at first."""
-        no_chance, no_draw = np.zeros(len(self.edge)), np.zeros(len(self.sizes))
-        none, unscored = np.empty(0, np.int64), np.empty(0, np.float32)
-        return Drawn(no_chance, no_draw, none, unscored, none, none, unscored)
-
-    def _drawn(self, shares: tuple[Floats, Floats], before: Drawn) -> Drawn:
-        """Draw and score what was drawn ``before`` lacks of these shares; give both."""
-        chances = np.maximum(shares[0], before.chances)
-        draws = np.maximum(shares[1], before.draws)
-        sizes = np.maximum(self.sizes, 1)
-        # An encoder's last bits are others for a text among others: they must not count here.
-        steps = np.rint(self.query * 2 * math.sqrt(len(self.query))).astype(np.int16)
-        seed = int.from_bytes(blake2b(steps.tobytes(), digest_size=8).digest())
-        rng = np.random.default_rng(seed + len(before.edge) + len(before.far))
-        edge = _systematic(_lacking(before.chances, chances), rng) > 0
-        edge[before.edge] = False
-        picked = np.flatnonzero(edge)
-        lacking = self.sizes * _lacking(before.draws / sizes, draws / sizes)
-        far, cells = self._from_cells(lacking, rng)
+    def _drawn(self, shares: Shares, before: Drawn | None = None) -> Drawn:
+        """Draw by these shares and score what was not drawn ``before``."""
         known = np.zeros(len(self.sketch), bool)
-        known[before.far] = True
-        fresh = ~known[far]
-        far, cells = far[fresh], cells[fresh]
+        at_edge, *from_cells = self._random(before)
+        edge = np.flatnonzero(np.diff(np.ceil(_summed(shares[0]) - at_edge)))
+        far, cells = self._from_cells(shares[1], *from_cells)
+        if before is not None:
+            edge = np.setdiff1d(edge, before.edge, assume_unique=True)
+            known[before.far] = True
+            fresh = np.flatnonzero(~known[far])
+            far, cells = far[fresh], cells[fresh]
         known[self.near] = True
-        new = ~known[far]
-        rest = np.concatenate([self.near[len(self.head_scores) :][picked], far[new]])
+        new = np.flatnonzero(~known[far])
+        rest = np.concatenate([self.near[len(self.head_scores) + edge], far[new]])
         scores = self.keys.scores_at(rest, self.query[np.newaxis])[0]
         far_scores = np.full(len(far), -np.inf, np.float32)
-        far_scores[new] = scores[len(picked) :]
-        return Drawn(
-            chances,
-            draws,
-            np.concatenate([before.edge, picked]),
-            np.concatenate([before.edge_scores, scores[: len(picked)]]),
-            np.concatenate([before.far, far]),
-            np.concatenate([before.cells, cells]),
-            np.concatenate([before.far_scores, far_scores]),
-        )
+        far_scores[new] = scores[len(edge) :]
+        return Drawn(edge, scores[: len(edge)], far, cells, far_scores)
 
-    def unevenness(self, shares: tuple[Floats, Floats]) -> float:
+    def _random(self, before: Drawn | None) -> list[float]:
+        """Give four numbers from 0 to below 1, by the query and how much was drawn before."""
+        drawn = 0 if before is None else len(before.edge) + len(before.far)
+        # An encoder's last bits are others for a text among others: they must not count here.
+        steps = np.rint(self.query * 2 * math.sqrt(len(self.query))).astype(np.int16)
+        digest = blake2b(steps.tobytes() + drawn.to_bytes(8), digest_size=16).digest()
+        return [int.from_bytes(digest[i : i + 4]) / 2**32 for i in range(0, 16, 4)]
+
+    def unevenness(self, shares: Shares) -> float:
         """Foretell √Σ (1 - π) w² of the weights that draws by these ``shares`` will have."""
         chances, draws = shares
         tau, doubt = self.temperature, min((self.stray / self.temperature) ** 2, MOST_DOUBT)
-        peak = float(self.head_scores.max(initial=self.bar + self.edge.max(initial=0.0)))
-        head = np.exp((self.head_scores.astype(np.float64) - peak) / tau).sum()
-        edge = np.exp((self.edge + self.bar - peak) / tau)  # in logarithms a normal number
-        far = self.sizes @ self.means * math.exp((self.bar - peak) / tau)
-        mass = max(float(head + edge.sum() * math.exp(doubt / 2) + far), 1e-300)
+        head, edge = (
+            np.exp(np.minimum(over_bar / tau, MOST_HOPED / 2))  # they are squared
+            for over_bar in (self.head_scores.astype(np.float64) - self.bar, self.edge)
+        )
+        far = float(self.sizes @ self.means)
+        # In logarithms, what a key at the edge scores is a normal number.
+        mass = max(float(head.sum() + edge.sum() * math.exp(doubt / 2)) + far, 1e-300)
         lost = float((1 / np.maximum(chances, 1e-300) - 1) @ edge**2) * math.exp(2 * doubt)
-        lost += self._far_squares(draws) * math.exp(2 * (self.bar - peak) / tau)
-        return math.sqrt(lost) / mass
+        return math.sqrt(lost + self._far_squares(draws)) / mass
 
-    def shares(self, drawn: int) -> tuple[Floats, Floats]:
+    def shares(self, drawn: int) -> Shares:
         """Give π of each key at the edge, and the draws wanted of each cell."""
-        hopes, cell_mass = self._edge_hopes, self.sizes * self.hopes
-        edge_mass = float(hopes.sum())
-        share = edge_mass / max(edge_mass + float(cell_mass.sum()), 1e-300)
-        at_edge = drawn * min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
-        chances = _shared(hopes, at_edge, np.ones(len(hopes)))
-        by_hope = cell_mass / max(float(cell_mass.sum()), 1e-300)
-        by_size = self.sizes / max(int(self.sizes.sum()), 1)
-        weights = (1 - BLIND_SHARE) * by_hope + BLIND_SHARE * by_size
+        hopes, share, weights = self._hoped
+        chances = _shared(hopes, drawn * share, np.ones(len(hopes)))
         left = drawn - float(chances.sum())
         return chances, _shared(weights, left, self.sizes.astype(np.float64))
 
     @cached_property
-    def _edge_hopes(self) -> Floats:
-        """Give exp((score - bar) / τ) of the keys at the edge, or more evenly: codes are coarse."""
-        return np.exp(np.minimum(self.edge / max(self.temperature, self.stray), MOST_HOPED))
+    def _hoped(self) -> tuple[Floats, float, Floats]:
+        """Give what draws go by: at the edge, the edge's share of them, and of each cell.
 
-    def _from_cells(self, draws: Floats, rng: np.random.Generator) -> tuple[Numbers, Numbers]:
+        At the edge that is exp((score - bar) / τ), or something more even: codes are coarse.
+        """
+        hopes = np.exp(np.minimum(self.edge / max(self.temperature, self.stray), MOST_HOPED))
+        edge, cell_mass = float(hopes.sum()), self.sizes * self.hopes
+        far = float(cell_mass.sum())
+        share = min(max(edge / max(edge + far, 1e-300), LEAST_SHARE), 1 - LEAST_SHARE)
+        by_hope = cell_mass / max(far, 1e-300)
+        by_size = self.sizes / max(int(self.sizes.sum()), 1)
+        return hopes, share, (1 - BLIND_SHARE) * by_hope + BLIND_SHARE * by_size
+
+    def _from_cells(
+        self, draws: Floats, start: float, first: float, apart: float
+    ) -> tuple[Numbers, Numbers]:
         """Draw rows of cells, by even steps from a random place on; give them and their cells.
 
         Rows stand at random there, but near ones may not: of keys that share a vector, those
         that were found by their codes are neighbours, and a run would meet all of them or none.
+        Two random numbers place the first step in every cell; of any two cells independently.
         """
-        sizes = self.sizes
-        drawn = _systematic(draws, rng)
-        offsets = (rng.random(len(sizes)) * sizes).astype(np.int64)
-        cells = np.repeat(np.arange(len(sizes)), drawn)
-        turn = np.arange(len(cells)) - np.repeat(np.cumsum(drawn) - drawn, drawn)  # in its cell
-        inside = (offsets[cells] + turn * sizes[cells] // drawn[cells]) % sizes[cells]
-        places = self.firsts[cells] + inside
+        before = np.ceil(_summed(draws) - start).astype(np.int64)  # drawn of the cells up to each
+        drawn, sizes = np.diff(before), self.sizes
+        cells = np.repeat(np.arange(len(draws)), drawn)
+        turn = np.arange(len(cells)) - before[cells]  # in its cell
+        offsets = ((first + apart * np.arange(len(draws))) % 1 * sizes).astype(np.int64)
+        steps = (offsets[cells] + turn * sizes[cells] // drawn[cells]) % sizes[cells]
+        places = self.firsts[cells] + steps
         return (places if self.left is None else self.left.rows[places]), cells
 
     def _far_squares(self, draws: Floats) -> float:
@@ -302,7 +320,7 @@ class _Seen(NamedTuple):
 
     rows: Numbers  # those first of which most is expected
     scores: Rows  # of the first of them
-    expected: Floats
+    edge: Floats  # what is expected of the others, less the bar
     stray: float  # standard deviation of scores from what is expected
     bar: float  # what is expected of a row whose code scores as the least of them
 
@@ -313,20 +331,20 @@ class _Seen(NamedTuple):
         """Score the ``taken`` of which most is expected; the lesser half of these tell the rest."""
         least = float(told.min(initial=1.0))
         clarity = sketch.clarity[rows].astype(np.float32)
-        clear = clarity > 0
-        told, rows, guesses = told[clear], rows[clear], told[clear] / clarity[clear]
+        clear = np.flatnonzero(clarity)
+        rows, told, guesses = rows[clear], told[clear], told[clear] / clarity[clear]
         order = _falling(guesses)
-        told, rows, guesses = told[order], rows[order], guesses[order]
+        rows, guessed = rows[order], guesses[order].astype(np.float64)
         scores = keys.scores_at(rows[:taken], query[np.newaxis])[0]
+        slope = _slope(guessed[: len(scores)], scores)
         half = slice(taken // 2, len(scores))
         count = max(len(scores[half]), 1)
-        expected = guesses.astype(np.float64)
-        expected *= _slope(expected[: len(scores)], scores)
-        off = scores[half] - expected[half]
+        off = scores[half] - slope * guessed[half]
         lift = float(off.sum()) / count
-        stray = math.sqrt(float((off - lift) @ (off - lift)) / count)
-        bar = least + float((scores[half] - told[half]).sum()) / count
-        return cls(rows, scores, expected + lift, stray, bar)
+        off -= lift
+        bar = least + float((scores[half] - told[order[half]]).sum()) / count
+        edge = slope * guessed[taken:] + (lift - bar)
+        return cls(rows, scores, edge, math.sqrt(float(off @ off) / count), bar)
 
 
 def _falling(guesses: Rows) -> Numbers:
@@ -344,7 +362,7 @@ def _slope(guesses: Floats, scores: Rows) -> float:
     Where rows lie about at random, a code tells as much as there is to tell of them on average, and
     a score over its clarity too much; of those that are like the query, it tells just what is.
     """
-    away = guesses - (guesses.mean() if len(guesses) else 0.0)
+    away = guesses - float(guesses.sum()) / max(len(guesses), 1)
     return min(max(float(away @ scores) / max(float(away @ away), 1e-12), 0.5), 1.0)
 
 
@@ -355,9 +373,11 @@ def _cells_near(sizes: Numbers, middles: Floats, spreads: Floats, count: int) ->
     reach is found by halving.
     """
     low, high = float(middles.min()), float((middles + DEEP * spreads).max())
+    steep, many = 0.85 / spreads, sizes.astype(np.float64)
+    at, rows = steep * middles, float(many.sum())
     for _ in range(HALVINGS):
         bar = (low + high) / 2
-        above = sizes @ (1 + np.tanh(0.85 * (middles - bar) / spreads)) / 2  # logistic for normal
+        above = (rows + many @ np.tanh(at - bar * steep)) / 2  # logistic for normal
         low, high = (bar, high) if above > count else (low, bar)
     places = np.where(sizes > 0, (middles - low) / spreads, -np.inf)
     order = np.argsort(-places)[: np.count_nonzero(sizes)]
@@ -394,14 +414,15 @@ def _shared(sizes: Floats, draws: float, most: Floats) -> Floats:
             break
         rate = left / rest
         full = rate * sizes >= most
-        left, rest = draws - float(most[full].sum()), float(sizes[~full].sum())
+        left, rest = draws - float(full @ most), float(~full @ sizes)
     return np.minimum(rate * sizes, most)
 
 
-def _systematic(expected: Floats, rng: np.random.Generator) -> Numbers:
-    """Draw each place as often as expected, but for a fraction, by even steps; say how often."""
-    steps = np.ceil(np.cumsum(expected) - rng.random()).astype(np.int64)  # up to each place
-    return np.diff(steps, prepend=0)
+def _summed(expected: Floats) -> Floats:
+    """Add up from 0 on: between the n + 1 sums n places are drawn by even steps."""
+    sums = np.zeros(len(expected) + 1)
+    np.cumsum(expected, out=sums[1:])
+    return sums
 
 
 def _lacking(before: Floats, wanted: Floats) -> Floats:
@@ -409,12 +430,13 @@ def _lacking(before: Floats, wanted: Floats) -> Floats:
     return (wanted - before) / np.maximum(1 - before, 1e-12)
 
 
-def _variance(counts: Floats, terms: Floats) -> float:
+def _variance(counts: Floats, terms: NDArray[np.floating]) -> float:
     """Compute equation (2) of one group of drawn keys."""
     room = 1 - 1 / counts
     drawn = int(np.count_nonzero(room))
     if not drawn:
         return 0.0
     middle = float((room * terms).sum() / room.sum())
-    squares = float(room @ (terms - middle) ** 2) * drawn / max(drawn - 1, 1)
+    # No product: beyond 10,000 numbers NumPy's threads take part, and spin on afterwards.
+    squares = float((room * (terms - middle) ** 2).sum()) * drawn / max(drawn - 1, 1)
     return squares + middle**2 / 4

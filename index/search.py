@@ -43,7 +43,9 @@ EACH_LISTED = 16  # keys are scored for each that is listed
 FARTHEST = 0.4  # of a block's codes are ranked, or scanning is as fast
 LEAST_DRAWN = 0.4  # of these, however few would do: fewer cannot tell their own error
 HEADROOM = 1.4  # more draws than a tolerance asks for: the next estimate may be unluckier
-NEARLY = 1.5  # times the tolerance: more of the same draws are cheaper than another look
+# Keys that a scan scores in the time of one more sample: 44,000 in a dataset of 100,000, and 62,000
+# in one of a million (``bench/RESULTS.md``).
+LOOK = 50_000
 GREATEST_STEP = 16.0  # times as many draws as before, at most
 
 
@@ -58,8 +60,9 @@ class Attention:
     allowed: Mask | None = None  # (m,) where some of them are masked
     rows: NDArray[np.int64] | None = None  # (m,) their numbers; None: all n, in order
     counts: NDArray[np.float64] | None = None  # (m,) how many keys each stands for; None: itself
-    doubt: float = 0.0  # how far off the mass may be, over the mass, at 95 %
-    outlook: Outlook | None = None  # from which the keys were drawn, if they were
+    rounding: float = 0.0  # standard error of a score
+    sample: Sample | None = None  # the first of these keys, if they were drawn
+    outlook: Outlook | None = None  # from which they were
 
     @cached_property
     def weights(self) -> NDArray[np.floating]:
@@ -75,6 +78,15 @@ class Attention:
         """Share of the mass that was computed key by key."""
         return 1.0 if self.counts is None else min(float((self.weights / self.counts).sum()), 1.0)
 
+    @cached_property
+    def doubt(self) -> float:
+        """How far off the mass may be, over the mass, at 95 %."""
+        off = self.rounding / self.temperature
+        if self.sample is not None:
+            spread = self.sample.standard_error(self.weights[: len(self.sample.rows)])
+            off += standard_errors(float(self.state.effective_keys[0])) * spread
+        return off
+
     @property
     def error(self) -> float:
         """Total variation from exact attention, at 95 %: all that was computed is off alike."""
@@ -87,12 +99,12 @@ class Attention:
         # At most 1: a key that was not drawn may score above all that were.
         return np.asarray(np.minimum(weights, 1.0))
 
-    def unevenness(self, known: Mask | slice = slice(None)) -> float:
+    def unevenness(self, known: NDArray[np.int64] | slice = slice(None)) -> float:
         """Standard error of a blended number over its column's deviation: √Σ (1 - π) w².
 
         It holds where the numbers of the drawn keys that weigh lie as far apart as the column's.
         The error is less where they lie nearer, as they mostly do, and greater where farther.
-        ``known`` are those of the (m,) keys that have the number; ∞ where none of them weighs.
+        ``known`` are the places of those that have the number; ∞ where none of them weighs.
         """
         total = float(self.weights[known].sum())
         return math.sqrt(float(self._variances[known].sum())) / total if total > 0 else math.inf
@@ -180,7 +192,7 @@ def _attend_to_each(
             _row(state, i),
             allowed=masked,
             rows=rows,
-            doubt=float(snapshot.rounding / tau),
+            rounding=snapshot.rounding,
         )
         for i, tau in enumerate(taus)
     ]
@@ -272,30 +284,27 @@ def _attend_some(
     seen: Outlook | None,
 ) -> Attention | None:
     """Attend to a sample, as large as the tolerance asks for; None where a scan is cheaper."""
-    if seen is not None and part.left is not None:
-        outlook: Outlook | None = seen.under(part.left)
-    else:
-        outlook, seen = _outlook(snapshot, part, query, tau, TAKEN), None
-    if outlook is None:
-        return None
-    drawn = _foreseen(outlook, tolerance)
     fresh = _attend_fresh(snapshot, part, query, tau, k)
-    sample: Sample | None = None
-    while RANDOM_ACCESS * (TAKEN + drawn) < part.of_block:
-        sample = outlook.sample(outlook.shares(drawn), sample)
-        attention = _joined(part, outlook, sample, fresh, tau, k)
-        short = max(attention.error, NORMAL * attention.unevenness()) / tolerance
-        if short <= 1:
-            return _with_list(snapshot, part, query, attention, k)
-        if seen is None or short <= NEARLY:
+    most = part.of_block / RANDOM_ACCESS - TAKEN
+
+    def drawn_from(outlook: Outlook, most: float) -> Attention | None:
+        drawn, sample = _foreseen(outlook, tolerance), None
+        while drawn < most:
+            sample = outlook.sample(outlook.shares(drawn), sample)
+            attention = _joined(part, outlook, sample, fresh, tau, k)
+            short = max(attention.error, NORMAL * attention.unevenness()) / tolerance
+            if short <= 1:
+                return _with_list(snapshot, part, query, attention, k)
             step = min(short, GREATEST_STEP) ** 2 * HEADROOM
             drawn = round(drawn * min(step, GREATEST_STEP))
-            continue
-        outlook, seen = _outlook(snapshot, part, query, tau, TAKEN), None  # it showed too little
-        if outlook is None:
-            return None
-        drawn, sample = _foreseen(outlook, tolerance), None
-    return None
+        return None
+
+    if seen is not None and part.left is not None:
+        found = drawn_from(seen.under(part.left), min(most, LOOK / RANDOM_ACCESS))
+        if found is not None:
+            return found  # it showed enough
+    outlook = _outlook(snapshot, part, query, tau, TAKEN)
+    return None if outlook is None else drawn_from(outlook, most)
 
 
 def _foreseen(outlook: Outlook, tolerance: float) -> int:
@@ -373,19 +382,24 @@ def _attend_fresh(
 def _joined(
     part: _Part, outlook: Outlook, sample: Sample, fresh: _Fresh | None, tau: float, k: int
 ) -> Attention:
-    """Merge the sample's state and that of the fresh rows, and say how far off they may be."""
+    """Merge the sample's state and that of the fresh rows."""
     scores, rows, counts = sample.scores, sample.rows, sample.counts
     state = _numbered(attend(scores[np.newaxis], temperature=tau, counts=counts, k=k), rows)
-    own_peak = float(state.peak[0])
     if fresh is not None:
         state = merge(state, fresh.state)
         scores = np.concatenate([scores, fresh.scores])
         rows = np.concatenate([rows, fresh.rows])
         counts = np.concatenate([counts, np.ones(len(fresh.scores))])
-    off = sample.mass_error * math.exp(own_peak - float(state.peak[0])) / float(state.mass[0])
-    doubt = standard_errors(float(state.effective_keys[0])) * off + part.rounding / tau
     return Attention(
-        tau, part.keys, scores, state, rows=rows, counts=counts, doubt=doubt, outlook=outlook
+        tau,
+        part.keys,
+        scores,
+        state,
+        rows=rows,
+        counts=counts,
+        rounding=part.rounding,
+        sample=sample,
+        outlook=outlook,
     )
 
 

@@ -73,6 +73,11 @@ class Sketch:
         return np.bincount(self._cells[rows], minlength=len(self.strays))
 
     @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many rows each cell has."""
+        return np.diff(self.starts)
+
+    @cached_property
     def strange(self) -> NDArray[np.int64]:
         """The numbers of the strangers."""
         return np.flatnonzero(self.clarity == 0)
@@ -80,8 +85,8 @@ class Sketch:
     @cached_property
     def _cells(self) -> NDArray[np.unsignedinteger]:
         """The cell of each row, mostly in 16 bits: there are √n cells."""
-        sizes = np.diff(self.starts)
-        return np.repeat(np.arange(len(sizes), dtype=np.min_scalar_type(len(sizes))), sizes)
+        cells = len(self.sizes)
+        return np.repeat(np.arange(cells, dtype=np.min_scalar_type(cells)), self.sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +101,11 @@ class Left:
     def of(cls, sketch: Sketch, mask: NDArray[np.bool_]) -> Left:
         rows = np.flatnonzero(mask)
         return cls(mask, rows, np.searchsorted(rows, sketch.starts))
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many of them are of each cell."""
+        return np.diff(self.bounds)
 
     @cached_property
     def bits(self) -> NDArray[np.uint8]:

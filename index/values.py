@@ -229,10 +229,10 @@ def blend_numbers(
     known = float(shares.sum())
     if known <= 0.0:
         return None
-    mean, deviation = _moments(values[:, np.newaxis], shares, known)
+    mean, deviation = _moments(values, shares, known)
     tail = (1 - LEVEL) / 2
     low, median, high = weighted_quantiles(values, shares, (tail, 0.5, 1 - tail), order=order)
-    return NumberBlend(float(mean[0]), deviation, median, (low, high), _share(known), LEVEL, unit)
+    return NumberBlend(float(mean), deviation, median, (low, high), _share(known), LEVEL, unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,19 +304,20 @@ def blend_vectors(values: NDArray[np.float64], weights: NDArray[np.floating]) ->
 def _moments(
     values: NDArray[np.float64], weights: NDArray[np.float64], total: float
 ) -> tuple[NDArray[np.float64], float]:
-    """Weighted mean of (n, v) values, and root mean squared distance to it: Σ w = ``total``.
+    """Weighted mean of (n,) or (n, v) values, and their root mean squared distance to it.
 
+    The weights sum to ``total``.
     Of values that are all alike it is just theirs, to the last bit.
     In pieces that stay in the cache, and that are too small for threads to be worth waiting for.
     """
-    n, width = values.shape
-    size = max(1, PIECE // width)
+    n, shape = len(values), values.shape[1:]
+    size = max(1, PIECE // math.prod(shape))
     pieces = [slice(start, start + size) for start in range(0, n, size)]
     mean = np.asarray(sum(weights[p] @ values[p] for p in pieces)) / total
-    centre = mean if width == 1 else np.tile(mean, (min(size, n), 1))
-    left, squares = np.zeros(width), 0.0
+    centre = np.tile(mean, (min(size, n), 1)) if shape else None
+    left, squares = np.zeros(shape), 0.0
     for p in pieces:
-        away = values[p] - centre[: len(values[p])]
+        away = values[p] - (mean if centre is None else centre[: len(values[p])])
         left += weights[p] @ away  # what rounding left of the mean
         away *= away
         squares += float((weights[p] @ away).sum())
@@ -325,7 +326,7 @@ def _moments(
     mean = mean + left
     if 0 < largest < 1:  # squares that are too small for a double, or nearly
         return mean, largest * _moments(values / largest, weights, total)[1]
-    lost = float(left @ left)
+    lost = float((left * left).sum())
     variance = squares / total - lost
     return mean, math.sqrt(variance) if variance > ROUNDED * lost else 0.0
 

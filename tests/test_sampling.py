@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from index import sketch as sketching
-from index.sampling import Outlook, Sample, _variance
+from index.sampling import Drawn, Outlook, Sample, _variance
 from index.search import standard_errors
 from index.sketch import Cancelled, Left, Sketch, build_sketch
 from index.vectors import Codes, VectorBlock
@@ -63,7 +63,7 @@ def truth(rows: np.ndarray, query: np.ndarray, tau: float) -> tuple[np.ndarray, 
 def estimate(sample: Sample, best: float, tau: float) -> tuple[float, float]:
     """The mass that a sample stands for and its standard error, over exp(best / τ)."""
     terms = sample.counts * np.exp((sample.scores.astype(float) - best) / tau)
-    return terms.sum(), sample.mass_error * np.exp((sample.scores.max() - best) / tau)
+    return terms.sum(), sample.standard_error(terms)
 
 
 def effective(exps: np.ndarray) -> float:
@@ -215,7 +215,7 @@ def test_the_same_question_draws_the_same_keys(sketched, queries):
     first: Sample = draw_sample(sketch, rows, queries[0], 0.1)
     again: Sample = draw_sample(sketch, rows, queries[0].copy(), 0.1)
 
-    assert (first.rows == again.rows).all() and first.mass_error == again.mass_error
+    assert (first.rows == again.rows).all() and (first.counts == again.counts).all()
 
 
 def test_a_question_whose_last_bits_are_others_draws_nearly_the_same_keys(sketched, queries):
@@ -274,7 +274,7 @@ def test_a_sample_that_lacks_nothing_is_left_as_it_is(sketched, queries):
 
     np.testing.assert_array_equal(again.rows, enough.rows)
     np.testing.assert_array_equal(again.counts, enough.counts)
-    assert again.mass_error == enough.mass_error
+    assert again.standard_error(again.counts) == enough.standard_error(enough.counts)
 
 
 @pytest.mark.parametrize("share", [0.9, 0.4])
@@ -369,7 +369,8 @@ def test_drawing_every_key_is_exact(sketched, queries):
     sample = draw_sample(sketch, rows, queries[0], 0.1, sizes=(N, N, N))
 
     assert sorted(sample.rows.tolist()) == list(range(N))
-    assert (sample.counts == 1).all() and sample.mass_error == pytest.approx(0, abs=1e-12)
+    assert (sample.counts == 1).all()
+    assert sample.standard_error(sample.scores) == pytest.approx(0, abs=1e-12)
 
 
 def test_extreme_temperatures_give_numbers(sketched, queries):
@@ -377,7 +378,7 @@ def test_extreme_temperatures_give_numbers(sketched, queries):
     for tau in (1e-3, 1e3):
         sample = draw_sample(sketch, rows, queries[0], tau)
 
-        assert np.isfinite(sample.counts).all() and np.isfinite(sample.mass_error)
+        assert np.isfinite(sample.counts).all() and np.isfinite(sum(estimate(sample, 1.0, tau)))
         outlook = Outlook.of(
             sketch, VectorBlock(rows), queries[0], temperature=tau, taken=TAKEN, coded=CODED
         )
@@ -626,6 +627,19 @@ def test_variance_of_drawn_terms_is_that_of_plain_loops():
     assert _variance(counts, terms) == pytest.approx(expected + middle**2 / 4)
     assert _variance(counts[:2], terms[:2]) == pytest.approx(2.0**2 / 4)  # one was drawn
     assert _variance(counts[:1], terms[:1]) == 0 == _variance(counts[:0], terms[:0])
+
+
+def test_the_error_of_a_sum_is_that_of_what_was_drawn_at_the_edge_and_of_cells_in_vain_too():
+    none, unscored = np.empty(0, np.int64), np.empty(0, np.float32)
+    drawn = Drawn(np.arange(3), unscored, none, none, unscored)
+    counts = np.array([1.0, 1.0, 4.0, 2.5, 1.0, 10.0, 3.0])  # two of the head, three at the edge
+    sample = Sample(np.arange(7), np.zeros(7, np.float32), counts, 2, np.array([5.0, 8.0]),
+                    (np.empty(0), np.empty(0)), drawn)  # fmt: skip
+    terms = np.array([9.0, 7.0, 2.0, 5.0, 3.0, 1.0, 4.0])
+
+    at_edge = _variance(np.array([4.0, 2.5, 1.0]), np.array([2.0, 5.0, 3.0]))
+    of_cells = _variance(np.array([10.0, 3.0, 5.0, 8.0]), np.array([1.0, 4.0, 0.0, 0.0]))
+    assert sample.standard_error(terms) == pytest.approx((at_edge + of_cells) ** 0.5)
 
 
 @pytest.mark.parametrize("tau", [0.01, 0.02, 0.03, 0.05, 0.1])

@@ -15,6 +15,7 @@ from index.answers import Answer, Column, NumberBlend, VectorBlend
 from index.attention import attend
 from index.encoders import open_encoder
 from index.errors import InvalidRequest
+from index.sampling import Outlook
 from index.search import TOLERANCE, Attention, attend_keys
 from index.settings import parse_tolerance
 from index.sketch import build_sketch
@@ -251,7 +252,7 @@ def test_an_attention_says_of_itself_what_plain_loops_say_of_it() -> None:
     state = attend(np.array([scores]), temperature=tau, counts=counts, k=1)
     found = Attention(
         tau, 16, np.array(scores, np.float32), state,
-        rows=np.array([4, 7, 9]), counts=np.array(counts), doubt=0.1,
+        rows=np.array([4, 7, 9]), counts=np.array(counts), rounding=0.1 * tau,
     )  # fmt: skip
 
     exps = [np.exp(score / tau) for score in scores]
@@ -263,7 +264,7 @@ def test_an_attention_says_of_itself_what_plain_loops_say_of_it() -> None:
     assert found.weights == pytest.approx(weights)
     assert (found.coverage, found.error) == pytest.approx((coverage, 0.1 * coverage))
     assert found.unevenness() == pytest.approx(spread**0.5)
-    last = np.array([False, False, True])
+    last = np.array([2])
     assert found.unevenness(last) == pytest.approx((1 - 1 / 12) ** 0.5)
     assert (found.scored, found.best) == (3, pytest.approx(0.5))
 
@@ -274,6 +275,35 @@ def listed_without_being_drawn(score: float) -> Attention:
     state = attend(scores[np.newaxis], temperature=tau, counts=counts, k=1)
     state = replace(state, top_logits=np.array([[score / tau]]), top_rows=np.array([[5]]))
     return Attention(tau, KEYS, scores, state, rows=np.array([4, 7, 9]), counts=counts)
+
+
+@pytest.mark.parametrize(("look", "looks"), [(50_000, 0), (0, 1)])
+def test_fewer_keys_are_drawn_by_the_look_at_more_unless_another_look_is_cheaper(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, look: int, looks: int
+) -> None:
+    query = open_encoder("random").encode(["query"])
+    exps = np.exp(snapshot.blocks[0].vectors[:].astype(float) @ query[0] / 0.1)
+    (wide,) = attend_keys(
+        snapshot, query, temperature=0.1, allowed=snapshot.alive, k=0, tolerance=TOLERANCE
+    )
+    fewer = np.random.default_rng(3).random(KEYS) < 0.8
+    monkeypatch.setattr("index.search.LOOK", look)
+    looked = []
+    of = Outlook.of
+    monkeypatch.setattr(
+        Outlook, "of", lambda *given, **named: looked.append(1) or of(*given, **named)
+    )
+
+    (narrow,) = attend_keys(
+        snapshot, query, temperature=0.1, allowed=fewer, k=0, tolerance=TOLERANCE, seen=wide.outlook
+    )
+
+    assert len(looked) == looks and 0 < narrow.scored < fewer.sum()
+    assert narrow.rows is not None and fewer[narrow.rows].all()
+    true = exps[narrow.rows] / exps[fewer].sum()
+    claimed = narrow.weight_of(narrow.scores)
+    off = (np.abs(claimed - true).sum() + abs(claimed.sum() - true.sum())) / 2
+    assert off <= narrow.error <= TOLERANCE
 
 
 def test_no_weight_is_above_one_though_its_key_scores_above_all_that_were_drawn() -> None:
