@@ -43,9 +43,7 @@ EACH_LISTED = 16  # keys are scored for each that is listed
 FARTHEST = 0.4  # of a block's codes are ranked, or scanning is as fast
 LEAST_DRAWN = 0.4  # of these, however few would do: fewer cannot tell their own error
 HEADROOM = 1.4  # more draws than a tolerance asks for: the next estimate may be unluckier
-# Keys that a scan scores in the time of one more sample: 44,000 in a dataset of 100,000, and 62,000
-# in one of a million (``bench/RESULTS.md``).
-LOOK = 50_000
+AFRESH = 20_000  # draws take as long as to look at the keys anew, and to draw by that
 GREATEST_STEP = 16.0  # times as many draws as before, at most
 
 
@@ -300,7 +298,7 @@ def _attend_some(
         return None
 
     if seen is not None and part.left is not None:
-        found = drawn_from(seen.under(part.left), min(most, LOOK / RANDOM_ACCESS))
+        found = drawn_from(seen.under(part.left), min(most, AFRESH))
         if found is not None:
             return found  # it showed enough
     outlook = _outlook(snapshot, part, query, tau, TAKEN)

@@ -277,9 +277,9 @@ def listed_without_being_drawn(score: float) -> Attention:
     return Attention(tau, KEYS, scores, state, rows=np.array([4, 7, 9]), counts=counts)
 
 
-@pytest.mark.parametrize(("look", "looks"), [(50_000, 0), (0, 1)])
+@pytest.mark.parametrize(("draws", "looks"), [(20_000, 0), (0, 1)])
 def test_fewer_keys_are_drawn_by_the_look_at_more_unless_another_look_is_cheaper(
-    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, look: int, looks: int
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, draws: int, looks: int
 ) -> None:
     query = open_encoder("random").encode(["query"])
     exps = np.exp(snapshot.blocks[0].vectors[:].astype(float) @ query[0] / 0.1)
@@ -287,7 +287,7 @@ def test_fewer_keys_are_drawn_by_the_look_at_more_unless_another_look_is_cheaper
         snapshot, query, temperature=0.1, allowed=snapshot.alive, k=0, tolerance=TOLERANCE
     )
     fewer = np.random.default_rng(3).random(KEYS) < 0.8
-    monkeypatch.setattr("index.search.LOOK", look)
+    monkeypatch.setattr("index.search.AFRESH", draws)
     looked = []
     of = Outlook.of
     monkeypatch.setattr(
