@@ -285,9 +285,9 @@ def _attend_some(
     fresh = _attend_fresh(snapshot, part, query, tau, k)
     most = part.of_block / RANDOM_ACCESS - TAKEN
 
-    def drawn_from(outlook: Outlook, most: float) -> Attention | None:
+    def drawn_from(outlook: Outlook, limit: float) -> Attention | None:
         drawn, sample = _foreseen(outlook, tolerance), None
-        while drawn < most:
+        while drawn < limit:
             sample = outlook.sample(outlook.shares(drawn), sample)
             attention = _joined(part, outlook, sample, fresh, tau, k)
             short = max(attention.error, NORMAL * attention.unevenness()) / tolerance
