@@ -17,7 +17,7 @@ to exp(ℓ) itself, so it is made from what is known of that beforehand:
   evenly by its rows. Where more of a cell is among the rest than that foretells, b is as high
   for it as it takes, up to q·μ: of keys whose codes are alike, some or all were left out.
 
-Draws are systematic (one random number, then even steps), so no key comes twice and like
+Draws are systematic (from a random number on, by even steps), so no key comes twice and like
 keys are drawn in their proportions. The variance of (1) is estimated from the drawn keys
 (Hájek 1964; Deville 1999):
 
@@ -31,7 +31,7 @@ Where that error is too large, more keys are drawn beside those that are there. 
 be drawn with probability π, and is now to be with π', is drawn again with (π' - π) / (1 - π), so
 it is among either with π'.
 
-The random number comes from the query, so the same question gets the same answer.
+The random numbers come from the query, so the same question gets the same answer.
 """
 
 from __future__ import annotations
@@ -100,10 +100,10 @@ class Sample:
         Each is ``counts`` times what the key has of the sum.
         """
         last = self.taken + len(self.drawn.edge)
-        counts, blank = self.counts, np.zeros(len(self.vain))
-        edge = _variance(counts[self.taken : last], terms[self.taken : last])
-        far = (np.concatenate(pair) for pair in ((counts[last:], self.vain), (terms[last:], blank)))
-        return math.sqrt(edge + _variance(*far))
+        edge = _variance(self.counts[self.taken : last], terms[self.taken : last])
+        far_counts = np.concatenate([self.counts[last:], self.vain])
+        far_terms = np.concatenate([terms[last:], np.zeros(len(self.vain))])
+        return math.sqrt(edge + _variance(far_counts, far_terms))
 
 
 @dataclass(frozen=True, eq=False)

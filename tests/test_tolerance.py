@@ -269,14 +269,6 @@ def test_an_attention_says_of_itself_what_plain_loops_say_of_it() -> None:
     assert (found.scored, found.best) == (3, pytest.approx(0.5))
 
 
-def listed_without_being_drawn(score: float) -> Attention:
-    """Attend to three keys at .5, .25 and 0 that stand for many, and list one that scores so."""
-    scores, counts, tau = np.float32([0.5, 0.25, 0.0]), np.array([3.0, 4.0, 12.0]), 0.01
-    state = attend(scores[np.newaxis], temperature=tau, counts=counts, k=1)
-    state = replace(state, top_logits=np.array([[score / tau]]), top_rows=np.array([[5]]))
-    return Attention(tau, KEYS, scores, state, rows=np.array([4, 7, 9]), counts=counts)
-
-
 @pytest.mark.parametrize(("draws", "looks"), [(20_000, 0), (0, 1)])
 def test_fewer_keys_are_drawn_by_the_look_at_more_unless_another_look_is_cheaper(
     snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, draws: int, looks: int
@@ -304,6 +296,14 @@ def test_fewer_keys_are_drawn_by_the_look_at_more_unless_another_look_is_cheaper
     claimed = narrow.weight_of(narrow.scores)
     off = (np.abs(claimed - true).sum() + abs(claimed.sum() - true.sum())) / 2
     assert off <= narrow.error <= TOLERANCE
+
+
+def listed_without_being_drawn(score: float) -> Attention:
+    """Attend to three keys at .5, .25 and 0 that stand for many, and list one that scores so."""
+    scores, counts, tau = np.float32([0.5, 0.25, 0.0]), np.array([3.0, 4.0, 12.0]), 0.01
+    state = attend(scores[np.newaxis], temperature=tau, counts=counts, k=1)
+    state = replace(state, top_logits=np.array([[score / tau]]), top_rows=np.array([[5]]))
+    return Attention(tau, KEYS, scores, state, rows=np.array([4, 7, 9]), counts=counts)
 
 
 def test_no_weight_is_above_one_though_its_key_scores_above_all_that_were_drawn() -> None:
