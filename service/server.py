@@ -43,6 +43,7 @@ from .runtime import Runtime
 from .settings import Settings
 
 SENDING = 5.0  # seconds in which what was answered is sent on after a stop
+LINGERING = 10.0  # seconds in which a client may end what it sends, once it has its last answer
 BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
 
 log = logging.getLogger(__name__)
@@ -122,9 +123,33 @@ def _percent(byte: re.Match[bytes]) -> bytes:
 
 
 class _Channel(HTTPChannel):
+    """Ends a connection once the client has sent all, or had time to (RFC 9112 §9.6).
+
+    What comes to a socket that is closed is answered by a reset, which takes along what the client
+    has not read: why its request is refused, say, while it still sends that.
+    """
+
     task_class = _Task
     error_task_class = _ProblemTask
     parser_class = _Parser
+    _until: float | None = None  # what comes is read, and dropped, since all was said
+
+    def writable(self) -> bool:
+        if self._until is not None:  # writing what is left, nothing, closes the connection
+            return time.monotonic() > self._until
+        return bool(super().writable())
+
+    def readable(self) -> bool:
+        return self._until is not None or bool(super().readable())
+
+    def handle_close(self) -> None:
+        here, said = self.socket, self.will_close and not self.total_outbufs_len
+        if here is not None and said and self._until is None:
+            with suppress(OSError):  # the client is gone
+                here.shutdown(socket.SHUT_WR)
+                self._until = time.monotonic() + LINGERING
+                return
+        super().handle_close()
 
 
 def _said(code: HTTPStatus, said: str, limits: Any) -> ProblemOut:

@@ -93,6 +93,32 @@ def test_a_key_too_long_is_a_problem_and_not_a_broken_line(service: Service) -> 
     assert enormous.headers["Content-Type"] == "application/problem+json"
 
 
+def test_who_still_sends_what_is_refused_reads_why(service: Service) -> None:
+    """A connection with something unread is reset when it is closed, and what it said is lost."""
+    with socket.create_connection(service.address, timeout=PATIENCE) as connection:
+        connection.sendall(b"GET /search?q=" + b"x" * 300_000)
+        time.sleep(0.5)  # it is refused by now
+        for _ in range(5):
+            connection.sendall(b"x" * 100_000)
+            time.sleep(0.05)
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+
+    assert received.split()[1] == b"431"
+    assert received.endswith(b"}")
+
+
+def test_who_never_stops_sending_is_cut_off(service: Service) -> None:
+    with (
+        socket.create_connection(service.address, timeout=PATIENCE) as connection,
+        pytest.raises(ConnectionError),
+    ):
+        connection.sendall(b"GET /search?q=" + b"x" * 300_000)
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            connection.sendall(b"x")
+            time.sleep(0.1)
+
+
 def test_curl_s_bare_utf8_is_understood(service: Service) -> None:
     request = "GET /search?q=país HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n"
 
