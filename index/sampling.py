@@ -151,7 +151,7 @@ class Outlook:
         cells = _cells_near(sizes, middles, spreads, coded)
         allowed = None if left is None else left.bits
         told, near = sketch.codes.best(query, coded, cells, coarse, allowed)
-        seen = _Seen.of(sketch, keys, query, told, near, taken)
+        seen = _Seen.of(keys, query, told, near, taken)
         strange, strangers = sketch.strange, sketch.strangers
         if left is not None:
             there = left.mask[strange]
@@ -325,25 +325,20 @@ class _Seen(NamedTuple):
     bar: float  # what is expected of a row whose code scores as the least of them
 
     @classmethod
-    def of(
-        cls, sketch: Sketch, keys: VectorBlock, query: Rows, told: Rows, rows: Numbers, taken: int
-    ) -> _Seen:
+    def of(cls, keys: VectorBlock, query: Rows, told: Rows, rows: Numbers, taken: int) -> _Seen:
         """Score the ``taken`` of which most is expected; the lesser half of these tell the rest."""
         least = float(told.min(initial=1.0))
-        clarity = sketch.clarity[rows].astype(np.float32)
-        clear = np.flatnonzero(clarity)
-        rows, told, guesses = rows[clear], told[clear], told[clear] / clarity[clear]
-        order = _falling(guesses)
-        rows, guessed = rows[order], guesses[order].astype(np.float64)
+        order = _falling(told)
+        rows, guesses = rows[order], told[order].astype(np.float64)
         scores = keys.scores_at(rows[:taken], query[np.newaxis])[0]
-        slope = _slope(guessed[: len(scores)], scores)
+        slope = _slope(guesses[: len(scores)], scores)
         half = slice(taken // 2, len(scores))
         count = max(len(scores[half]), 1)
-        off = scores[half] - slope * guessed[half]
+        off = scores[half] - slope * guesses[half]
         lift = float(off.sum()) / count
         off -= lift
-        bar = least + float((scores[half] - told[order[half]]).sum()) / count
-        edge = slope * guessed[taken:] + (lift - bar)
+        bar = slope * least + lift
+        edge = slope * (guesses[taken:] - least)
         return cls(rows, scores, edge, math.sqrt(float(off @ off) / count), bar)
 
 
@@ -359,8 +354,8 @@ def _falling(guesses: Rows) -> Numbers:
 def _slope(guesses: Floats, scores: Rows) -> float:
     """Say how much more a row scores for each bit more that is guessed of it: half of it to all.
 
-    Where rows lie about at random, a code tells as much as there is to tell of them on average, and
-    a score over its clarity too much; of those that are like the query, it tells just what is.
+    Of rows that are like the query, codes tell just what is (they were moved to); of those that lie
+    about at random, too much.
     """
     away = guesses - float(guesses.sum()) / max(len(guesses), 1)
     return min(max(float(away @ scores) / max(float(away @ away), 1e-12), 0.5), 1.0)

@@ -31,7 +31,7 @@ AT_ONCE = 2**25  # scores held at a time (128 MB)
 
 TOLERANCE = 0.03  # wanted total variation error, where a dataset has no other
 NORMAL = 1.96  # standard errors within which a normal error stays in 95 %, as a blend's does
-WIDEST = 1.4  # times a normal error is that of a mass where one key has all the attention
+WIDEST = 1.3  # times a normal error is that of a mass where one key has all the attention
 SHARED_BY = 1_000_000  # effective keys, and it is a normal one
 ROUNDING = 5e-8  # of a float32 cosine, five standard errors: by 1 / τ of it a weight may be off
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
@@ -41,7 +41,7 @@ FEWEST_DRAWN_FROM = 30_000  # of its keys must be, or scoring them is as fast
 CODED, TAKEN, DRAWN = 8192, 1024, 7168  # keys seen by codes, scored, and first thought to draw
 EACH_LISTED = 16  # keys are scored for each that is listed
 FARTHEST = 0.4  # of a block's codes are ranked, or scanning is as fast
-LEAST_DRAWN = 0.4  # of these, however few would do: fewer cannot tell their own error
+LEAST_DRAWN = 0.5  # of these, however few would do: fewer cannot tell their own error
 HEADROOM = 1.4  # more draws than a tolerance asks for: the next estimate may be unluckier
 AFRESH = 20_000  # draws take as long as to look at the keys anew, and to draw by that
 GREATEST_STEP = 16.0  # times as many draws as before, at most

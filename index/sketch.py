@@ -4,10 +4,9 @@ Two views of the same rows, small beside them:
 
 - **Codes** of 4 bits for every 4 components of a row less its cell's mean (a product quantiser,
   Jégou et al. 2011, scanned in registers: André et al. 2015, "Cache locality is not enough"), by
-  which the keys of a good part of the cells are looked at. To a query like the row r its code r̂
-  tells too low a score, by the factor r·r̂. That is kept of each row (``clarity``): q·r̂ / r·r̂ is
-  right for the keys that weigh (Gao and Long 2024, "RaBitQ", arXiv:2405.12497). A few rows are
-  unlike any others, and their codes tell next to nothing: these **strangers** stand by in full.
+  which the keys of a good part of the cells are looked at. What is coded is chosen so that a
+  query like the row scores with its code what it does with the row. A few rows are unlike any
+  others, and their codes tell next to nothing: these **strangers** have none and stand by in full.
 - **Cells** of like keys (k-means), each with its mean and how far its members stray. They say
   where the nearest keys can be, and the mass of those beyond, which is where to sample.
 
@@ -33,11 +32,11 @@ ROUNDS = 8  # of k-means
 CODED_SAMPLE = 65_536  # rows that the codes are fitted to
 CHUNK = 65_536  # rows between two looks at whether to go on
 
-
-STRANGE = 0.7  # times the clarity of most rows: a code that is less clear is not believed
-MOST_STRANGERS = 4096
+STRANGE = 2.0  # times the distance from most rows to what their codes read: it is not believed
+BELIEVED = 0.1  # distances that are no stranger's: of unit rows
+MOST_STRANGERS = 4096  # about so many, as a sample tells
 # Arrays of a sketch, beside its codes.
-PARTS = ("starts", "means", "strays", "scatter", "clarity", "strangers")
+PARTS = ("starts", "means", "strays", "scatter", "strange", "strangers")
 
 
 class ManyRows(Protocol):
@@ -62,8 +61,8 @@ class Sketch:
     means: Rows  # (c, d) mean of each cell's rows
     strays: NDArray[np.float32]  # (c,) mean squared distance from it, over that of all cells
     scatter: Rows  # (d, d) mean of r rᵀ over residuals r, of all cells together
-    clarity: NDArray[np.float16]  # (n,) product of each row with what its code reads; 0: a stranger
-    strangers: Rows  # (s, d) those whose codes tell next to nothing, in order
+    strange: NDArray[np.int64]  # (s,) numbers of the rows without codes, in order
+    strangers: Rows  # (s, d) these rows
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -76,11 +75,6 @@ class Sketch:
     def sizes(self) -> NDArray[np.int64]:
         """How many rows each cell has."""
         return np.diff(self.starts)
-
-    @cached_property
-    def strange(self) -> NDArray[np.int64]:
-        """The numbers of the strangers."""
-        return np.flatnonzero(self.clarity == 0)
 
     @cached_property
     def _cells(self) -> NDArray[np.unsignedinteger]:
@@ -148,8 +142,16 @@ def build_sketch(
     kept = np.flatnonzero(np.diff(starts))  # k-means may leave a cell empty
     starts = starts[np.append(kept, count)]
     sample = rows[np.sort(rng.choice(n, min(n, CODED_SAMPLE), replace=False))]
-    codes = Codes.fitted(sample - means[nearest(sample, means)], len(kept))
-    return order, _sketched(rows, order, starts, codes, look)
+    middles = means[nearest(sample, means)]
+    codes = Codes.fitted(sample, middles, len(kept))
+    farthest = _farthest(codes.moved(sample, middles)[1], n)
+    return order, _sketched(rows, order, starts, codes, farthest, look)
+
+
+def _farthest(distances: Rows, n: int) -> float:
+    """Say how far what is read may be from a row, by a sample of n, or the row is a stranger."""
+    so_many = float(np.quantile(distances, max(1 - MOST_STRANGERS / n, 0)))
+    return max(STRANGE * float(np.median(distances)), BELIEVED, so_many)
 
 
 def _sketched(
@@ -157,41 +159,34 @@ def _sketched(
     order: NDArray[np.int64],
     starts: NDArray[np.int64],
     codes: Codes,
+    farthest: float,
     look: Callable[[], None],
 ) -> Sketch:
     """Read the rows once, cell by cell: codes, each cell's mean and stray, the scatter of all."""
     count, d = len(starts) - 1, rows.shape[1]
     means = np.empty((count, d), np.float32)
     squares = np.empty(count)
-    clarity = np.empty(len(rows), np.float16)
     scatter = np.zeros((d, d))
+    strange, strangers = [np.empty(0, np.int64)], [np.empty((0, d), np.float32)]
     for cell in range(count):
         look()
         members = rows[order[starts[cell] : starts[cell + 1]]]
         means[cell] = members.mean(axis=0, dtype=np.float64)
         residuals = members - means[cell]
-        read = means[cell] + codes.add(cell, residuals)
-        clarity[starts[cell] : starts[cell + 1]] = np.vecdot(members, read)
         squares[cell] = np.einsum("ij,ij->", residuals, residuals) / len(members)
         scatter += residuals.T @ residuals
+        moved, distances = codes.moved(members, means[cell])
+        numbers, far = np.arange(*starts[cell : cell + 2]), distances > farthest
+        codes.add(cell, numbers[~far], moved[~far])
+        strange.append(numbers[far])
+        strangers.append(members[far])
     pooled = max(float(np.trace(scatter)) / len(rows), 1e-12)
-    strays = (squares / pooled).astype(np.float32)
-    scatter /= len(rows)
-    strange = _strange(clarity)
-    clarity[clarity == 0] = 1  # a row of length 0 scores as its code does, 0
-    clarity[strange] = 0
-    strangers = rows[order[strange]]
-    return Sketch(codes, starts, means, strays, scatter.astype(np.float32), clarity, strangers)
-
-
-def _strange(clarity: NDArray[np.float16]) -> NDArray[np.int64]:
-    """Number the rows whose codes are far less clear than most, the least clear where many are.
-
-    Those of length 0, as of texts that an encoder knows nothing of, are as clear as can be.
-    """
-    told = clarity != 0
-    most = float(np.median(clarity[told].astype(np.float32))) if told.any() else 0.0
-    strange = np.flatnonzero(told & (clarity < STRANGE * most))
-    if len(strange) > MOST_STRANGERS:
-        strange = strange[np.argpartition(clarity[strange], MOST_STRANGERS)[:MOST_STRANGERS]]
-    return np.sort(strange)
+    return Sketch(
+        codes=codes,
+        starts=starts,
+        means=means,
+        strays=(squares / pooled).astype(np.float32),
+        scatter=np.asarray(scatter / len(rows), np.float32),
+        strange=np.concatenate(strange),
+        strangers=np.concatenate(strangers),
+    )

@@ -36,6 +36,7 @@ HANDED_OVER = 16 * WIDENED  # of them that a core scans, or a product takes, in 
 LONGEST_PART = 4  # components behind each code of 4 bits
 LEAST_PARTS = 96  # codes of a row, where its components are enough
 FITTING_ROUNDS = 12  # of the k-means behind the codes
+MOVES = 2  # of rows, before they are coded: more change little
 
 
 def _faiss() -> Any:
@@ -187,24 +188,20 @@ class Codes:
     """Rows in 4 bits for every few components, by which many can be looked at in no time.
 
     They stand in a FAISS index with a list for each cell of like rows, so that the cells far from
-    a query are passed over. Codes are of rows less their cell's mean.
+    a query are passed over. Codes are of rows less their cell's mean, and ``moved``.
     """
 
     def __init__(self, index: Any) -> None:
         self._index = index
 
     @classmethod
-    def fitted(cls, rows: Rows, cells: int) -> Self:
-        """Fit the code books to (n, d) rows, each less its cell's mean, and make empty cells."""
+    def fitted(cls, rows: Rows, middles: Rows, cells: int) -> Self:
+        """Fit the code books to (n, d) rows of cells with these (n, d) means; make empty cells."""
         faiss = _faiss()
         d = rows.shape[1]
         part = min(LONGEST_PART, max(1, d // LEAST_PARTS))
         parts = -(-d // part)
         padded = parts * part
-        flat = faiss.IndexPQFastScan(padded, parts, 4, faiss.METRIC_INNER_PRODUCT)
-        flat.pq.cp.niter = FITTING_ROUNDS
-        flat.pq.cp.min_points_per_centroid = 1  # it would write a warning
-        flat.train(_padded(rows, padded))
         nowhere = faiss.IndexFlatIP(padded)  # cells are chosen by who asks, never by FAISS
         index = faiss.IndexIVFPQFastScan(
             nowhere, padded, cells, parts, 4, faiss.METRIC_INNER_PRODUCT
@@ -212,9 +209,19 @@ class Codes:
         nowhere.this.disown()
         index.own_fields = True
         index.by_residual = True
-        index.pq = flat.pq
         index.is_trained = True
-        return cls(index)
+        codes = cls(index)
+        codes._fit(rows - middles)
+        codes._fit(codes.moved(rows, middles)[0])  # which are longer than those
+        return codes
+
+    def _fit(self, coded: Rows) -> None:
+        faiss, index = _faiss(), self._index
+        flat = faiss.IndexPQFastScan(index.d, index.M, 4, index.metric_type)
+        flat.pq.cp.niter = FITTING_ROUNDS
+        flat.pq.cp.min_points_per_centroid = 1  # it would write a warning
+        flat.train(_padded(coded, index.d))
+        index.pq = flat.pq
 
     def __len__(self) -> int:
         return int(self._index.ntotal)
@@ -223,19 +230,37 @@ class Codes:
     def nbytes(self) -> int:
         return len(self) * (int(self._index.code_size) + 8)  # with the row's number
 
-    def add(self, cell: int, rows: Rows) -> Rows:
-        """Give an empty cell its rows, less its mean: the next ones; give back what codes keep."""
+    def moved(self, rows: Rows, middles: Rows) -> tuple[Rows, Rows]:
+        """Move (n, d) rows until each scores with what its code reads what it does with itself.
+
+        A code reads less of a row than there is, so a row is moved along itself (Guo et al. 2020,
+        arXiv:1908.10396). Give the (n, d) rows to be coded, less their cells' (n, d) means, and
+        the (n,) distances from rows to what their codes read.
+        """
+        squares, coded = np.vecdot(rows, rows), rows - middles
+        for _ in range(MOVES):
+            lack = squares - np.vecdot(rows, middles + self._read(coded))
+            coded += lack[:, np.newaxis] * rows
+        return coded, np.linalg.norm(rows - middles - self._read(coded), axis=1)
+
+    def _read(self, coded: Rows) -> Rows:
+        """Give what is left of (n, d) rows in codes."""
+        index = self._index
+        read = index.pq.decode(index.pq.compute_codes(_padded(coded, index.d)))
+        return np.asarray(read[:, : coded.shape[1]])
+
+    def add(self, cell: int, numbers: NDArray[np.int64], coded: Rows) -> None:
+        """Give an empty cell its ``moved`` rows, and their numbers."""
+        if not len(coded):  # FAISS would read what is not there
+            return
         faiss, index = _faiss(), self._index
         packed = faiss.IndexPQFastScan(index.d, index.M, 4, index.metric_type)
         packed.pq = index.pq
         packed.is_trained = True
-        padded = _padded(rows, index.d)
-        packed.add(padded)
-        numbers = np.arange(len(self), len(self) + len(rows))
+        packed.add(_padded(coded, index.d))
         lists = faiss.downcast_InvertedLists(index.invlists)
-        lists.add_entries(cell, len(rows), faiss.swig_ptr(numbers), packed.codes.get())
-        index.ntotal += len(rows)
-        return np.asarray(index.pq.decode(index.pq.compute_codes(padded))[:, : rows.shape[1]])
+        lists.add_entries(cell, len(coded), faiss.swig_ptr(numbers), packed.codes.get())
+        index.ntotal += len(coded)
 
     def best(
         self,

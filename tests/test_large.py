@@ -52,7 +52,7 @@ def _small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def _sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw few keys, and never think a scan cheaper."""
-    few = {"CODED": 96, "TAKEN": 32, "DRAWN": 256, "FARTHEST": 1, "EACH_LISTED": 1,
+    few = {"CODED": 96, "TAKEN": 32, "DRAWN": 200, "FARTHEST": 1, "EACH_LISTED": 1,
            "FEWEST_DRAWN_FROM": 1}  # fmt: skip
     for name, number in few.items():
         monkeypatch.setattr(f"index.search.{name}", number)
