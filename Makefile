@@ -25,8 +25,9 @@ help: ## list the targets
 run: .venv/runtime.stamp ## set up once, then serve http://127.0.0.1:8000
 	@exec $(VENV_PYTHON) -m service serve
 
+# Two at a time, for each has a service, a browser or a large dataset of its own.
 test: .venv/dev.stamp ## run every test
-	@$(VENV_PYTHON) -m pytest
+	@$(VENV_PYTHON) -m pytest --numprocesses 2 --dist worksteal
 
 lint: .venv/dev.stamp ## check style and types
 	$(VENV_PYTHON) -m ruff check .
