@@ -216,7 +216,7 @@ def test_rows_off_by_a_little_are_brought_to_unit_length():
 
 
 def test_closing_ends_the_thread_and_refuses_what_waits_and_what_comes():
-    before = threading.active_count()
+    before = set(threading.enumerate())
     worker = EncoderWorker(Recorder())
     started = threading.Event()
     with ThreadPoolExecutor(1) as pool:
@@ -225,7 +225,7 @@ def test_closing_ends_the_thread_and_refuses_what_waits_and_what_comes():
         worker.close()
 
         assert isinstance(bulk.exception(10), EncoderUnavailable)
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before  # of these, other tests' may end
     with pytest.raises(EncoderUnavailable, match="closed"):
         worker.encode_query("late")
     worker.close()  # once more is nothing
@@ -595,14 +595,17 @@ def test_a_fault_in_a_step_reaches_the_one_who_asked():
 
 def test_a_dictionary_ends_the_thread_of_an_encoder_of_ones_own_and_no_others():
     shared = EncoderWorker(RandomEncoder(3))
+    earlier = set(threading.enumerate())
     shared.encode(["a"])  # begins its thread
-    before = threading.active_count()
+    before = set(threading.enumerate())
+    (serving,) = before - earlier
 
     for given in (RandomEncoder(4), shared):
         with SoftDict({"a": 1}, encoder=given) as d:
             assert d.search("a").matches[0].key == "a"
 
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before  # of these, other tests' may end
+    assert serving.is_alive()
     assert len(shared.encode_queries(["a"])) == 1
     shared.close()
 
