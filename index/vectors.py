@@ -237,11 +237,12 @@ class Codes:
         arXiv:1908.10396). Give the (n, d) rows to be coded, less their cells' (n, d) means, and
         the (n,) distances from rows to what their codes read.
         """
-        squares, coded = np.vecdot(rows, rows), rows - middles
+        squares, residuals = np.vecdot(rows, rows), rows - middles
+        coded = residuals.copy()
         for _ in range(MOVES):
             lack = squares - np.vecdot(rows, middles + self._read(coded))
             coded += lack[:, np.newaxis] * rows
-        return coded, np.linalg.norm(rows - middles - self._read(coded), axis=1)
+        return coded, np.linalg.norm(residuals - self._read(coded), axis=1)
 
     def _read(self, coded: Rows) -> Rows:
         """Give what is left of (n, d) rows in codes."""

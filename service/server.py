@@ -143,10 +143,10 @@ class _Channel(HTTPChannel):
         return self._until is not None or bool(super().readable())
 
     def handle_close(self) -> None:
-        here, said = self.socket, self.will_close and not self.total_outbufs_len
-        if here is not None and said and self._until is None:
+        all_said = self.will_close and not self.total_outbufs_len
+        if all_said and self._until is None and self.socket is not None:
             with suppress(OSError):  # the client is gone
-                here.shutdown(socket.SHUT_WR)
+                self.socket.shutdown(socket.SHUT_WR)
                 self._until = time.monotonic() + LINGERING
                 return
         super().handle_close()
