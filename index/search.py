@@ -79,11 +79,12 @@ class Attention:
     @cached_property
     def doubt(self) -> float:
         """How far off the mass may be, over the mass, at 95 %."""
-        off = self.rounding / self.temperature
-        if self.sample is not None:
-            spread = self.sample.standard_error(self.weights[: len(self.sample.rows)])
-            off += standard_errors(float(self.state.effective_keys[0])) * spread
-        return off
+        rounded = self.rounding / self.temperature
+        if self.sample is None:
+            return rounded
+        spread = self.sample.standard_error(self.weights[: len(self.sample.rows)])
+        # The two have nothing to do with each other.
+        return math.hypot(standard_errors(float(self.state.effective_keys[0])) * spread, rounded)
 
     @property
     def error(self) -> float:

@@ -42,11 +42,21 @@ def gathered_rows(count: int, seed: int) -> np.ndarray:
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
-@pytest.fixture(scope="module")
-def sketched() -> tuple[np.ndarray, Sketch]:
-    rows = gathered_rows(N, 0)
+def sketch_of(rows: np.ndarray) -> tuple[np.ndarray, Sketch]:
+    """The rows as their sketch has them, and the sketch."""
     order, sketch = build_sketch(rows)
     return rows[order], sketch
+
+
+@pytest.fixture(scope="module")
+def built() -> tuple[np.ndarray, Sketch]:
+    return build_sketch(gathered_rows(N, 0))
+
+
+@pytest.fixture(scope="module")
+def sketched(built) -> tuple[np.ndarray, Sketch]:
+    order, sketch = built
+    return gathered_rows(N, 0)[order], sketch
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +104,9 @@ def is_right_on_average(
     assert covered / len(queries) > 0.91
 
 
-def test_the_order_is_a_permutation_and_cells_are_runs_of_rows_near_their_mean(sketched):
+def test_the_order_is_a_permutation_and_cells_are_runs_of_rows_near_their_mean(built):
     rows = gathered_rows(N, 0)
-    order, sketch = build_sketch(rows)
+    order, sketch = built
 
     assert sorted(order.tolist()) == list(range(N))
     assert sketch.starts[0] == 0 and sketch.starts[-1] == N
@@ -111,9 +121,9 @@ def test_the_order_is_a_permutation_and_cells_are_runs_of_rows_near_their_mean(s
     np.testing.assert_allclose(sketch.strays[picked], np.array(spreads) / pooled, rtol=1e-3)
 
 
-def test_rows_stand_at_random_inside_their_cells():
+def test_rows_stand_at_random_inside_their_cells(built):
     """Else even steps might meet one kind alone of keys that came in turns."""
-    order, sketch = build_sketch(gathered_rows(N, 0))
+    order, sketch = built
 
     rising = [np.diff(order[first:end]) > 0 for first, end in pairwise(sketch.starts.tolist())]
     assert np.concatenate(rising).mean() == pytest.approx(0.5, abs=0.02)
@@ -145,8 +155,8 @@ def test_a_key_that_is_like_no_other_is_seldom_in_a_cell_of_many_that_are():
     assert astray <= 10  # of 3,000
 
 
-def test_the_same_rows_make_the_same_sketch(sketched):
-    order, sketch = build_sketch(gathered_rows(N, 0))
+def test_the_same_rows_make_the_same_sketch(built):
+    order, sketch = built
     again, twin = build_sketch(gathered_rows(N, 0))
 
     assert (order == again).all()
@@ -336,30 +346,38 @@ def test_an_outlook_narrowed_stands_for_the_fewer_that_are_allowed(sketched, que
     is_right_on_average(samples, rows[narrow], queries, 0.2)
 
 
-@pytest.mark.parametrize("kinds", [1, 40, 256])
+@pytest.fixture(scope="module", params=[1, 40, 256])
+def shared(request) -> tuple[np.ndarray, np.ndarray, Sketch]:
+    """So many vectors, and many rows that are each one of them."""
+    few = gathered_rows(request.param, 2)
+    return few, *sketch_of(few[np.random.default_rng(8).integers(0, len(few), N)])
+
+
 @pytest.mark.parametrize("tau", [0.1, 1.0])
-def test_keys_that_share_a_vector_are_stood_for_as_well_as_others(queries, kinds, tau):
-    rng = np.random.default_rng(8)
-    few = gathered_rows(kinds, 2)
-    rows = few[rng.integers(0, kinds, N)]
-    order, sketch = build_sketch(rows)
-    rows = rows[order]
-    asked = few[rng.integers(0, kinds, len(queries))] + queries
+def test_keys_that_share_a_vector_are_stood_for_as_well_as_others(shared, queries, tau):
+    few, rows, sketch = shared
+    asked = few[np.random.default_rng(9).integers(0, len(few), len(queries))] + queries
     asked /= np.linalg.norm(asked, axis=1, keepdims=True)
     samples = [draw_sample(sketch, rows, query, tau) for query in asked]
 
     is_right_on_average(samples, rows, asked, tau)
 
 
+def circle_rows(count: int, seed: int) -> np.ndarray:
+    angles = np.random.default_rng(seed).uniform(0, 2 * np.pi, count)
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def circle() -> tuple[np.ndarray, Sketch]:
+    return sketch_of(circle_rows(N, 8))
+
+
 @pytest.mark.parametrize("tau", [0.02, 0.1, 1.0])
-def test_keys_that_codes_hardly_tell_apart_are_stood_for_as_well_as_others(tau):
+def test_keys_that_codes_hardly_tell_apart_are_stood_for_as_well_as_others(circle, tau):
     """On a circle a code is one of a few hundred: the last ones found are some of many alike."""
-    rows, asked = (
-        np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-        for angles in np.random.default_rng(8).uniform(0, 2 * np.pi, (2, N))
-    )
-    order, sketch = build_sketch(rows)
-    rows, asked = rows[order], asked[:300]
+    rows, sketch = circle
+    asked = circle_rows(300, 9)
     samples = [draw_sample(sketch, rows, query, tau) for query in asked]
 
     is_right_on_average(samples, rows, asked, tau)
@@ -510,16 +528,19 @@ def test_what_is_stated_holds_where_some_keys_are_like_no_others(strange, tau):
     assert within >= 0.95 * len(queries)
 
 
-@pytest.mark.parametrize("share", [0.04, 0.2, 0.6, 1.0])
-@pytest.mark.parametrize("masked", [False, True])
-def test_rows_of_length_0_are_keys_as_others_are(share, masked, queries):
-    """An encoder that knows nothing of a text gives one; many were neither strangers nor coded."""
-    rng = np.random.default_rng(5)
+@pytest.fixture(scope="module", params=[0.04, 0.2, 0.6, 1.0])
+def empty(request) -> tuple[np.ndarray, Sketch]:
+    """Rows of which such a share is of length 0."""
     rows = gathered_rows(N, 0)
-    rows[rng.random(N) < share] = 0
-    order, sketch = build_sketch(rows)
-    rows = rows[order]
-    allowed = rng.random(N) < 0.7 if masked else np.ones(N, bool)
+    rows[np.random.default_rng(5).random(N) < request.param] = 0
+    return sketch_of(rows)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_rows_of_length_0_are_keys_as_others_are(empty, masked, queries):
+    """An encoder that knows nothing of a text gives one; many were neither strangers nor coded."""
+    rows, sketch = empty
+    allowed = np.random.default_rng(6).random(N) < 0.7 if masked else np.ones(N, bool)
     within = 0
     for query in queries[:100]:
         sample = draw_sample(sketch, rows, query, 0.1, allowed if masked else None)
@@ -656,15 +677,20 @@ def test_the_error_of_a_sum_is_that_of_what_was_drawn_at_the_edge_and_of_cells_i
     assert sample.standard_error(terms) == pytest.approx((at_edge + of_cells) ** 0.5)
 
 
-@pytest.mark.parametrize("tau", [0.01, 0.02, 0.03, 0.05, 0.1])
-def test_what_is_stated_holds_where_all_that_weigh_are_alike(tau):
-    """More keys share each of a few vectors than are taken: what is off is how many are drawn."""
+@pytest.fixture(scope="module")
+def alike() -> tuple[np.ndarray, np.ndarray, Sketch]:
+    """A few vectors, and 900 rows of each."""
     rng = np.random.default_rng(1)
     kinds = rng.standard_normal((25, D)).astype(np.float32)
     kinds /= np.linalg.norm(kinds, axis=1, keepdims=True)
-    rows = np.repeat(kinds, 900, axis=0)[rng.permutation(25 * 900)]
-    order, sketch = build_sketch(rows)
-    rows, within, off = rows[order], 0, []
+    return kinds, *sketch_of(np.repeat(kinds, 900, axis=0)[rng.permutation(25 * 900)])
+
+
+@pytest.mark.parametrize("tau", [0.01, 0.02, 0.03, 0.05, 0.1])
+def test_what_is_stated_holds_where_all_that_weigh_are_alike(alike, tau):
+    """More keys share each of a few vectors than are taken: what is off is how many are drawn."""
+    kinds, rows, sketch = alike
+    rng, within, off = np.random.default_rng(2), 0, []
 
     for query in kinds[:20] + 0.1 * rng.standard_normal((20, D)).astype(np.float32):
         query = query / np.linalg.norm(query)

@@ -269,6 +269,21 @@ def test_an_attention_says_of_itself_what_plain_loops_say_of_it() -> None:
     assert (found.scored, found.best) == (3, pytest.approx(0.5))
 
 
+def test_what_rounding_and_what_drawing_are_off_by_add_up_as_sides_of_a_right_angle(
+    snapshot: Snapshot,
+) -> None:
+    query = open_encoder("random").encode(["query"])
+    (found,) = attend_keys(
+        snapshot, query, temperature=0.1, allowed=snapshot.alive, k=0, tolerance=TOLERANCE
+    )
+    drawn = replace(found, rounding=0.0)
+    both = replace(found, rounding=0.75 * 0.1 * drawn.doubt)
+
+    assert drawn.doubt > 1e-4
+    assert both.doubt == pytest.approx(1.25 * drawn.doubt)
+    assert both.error == pytest.approx(1.25 * drawn.error)
+
+
 @pytest.mark.parametrize(("draws", "looks"), [(20_000, 0), (0, 1)])
 def test_fewer_keys_are_drawn_by_the_look_at_more_unless_another_look_is_cheaper(
     snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, draws: int, looks: int
