@@ -146,8 +146,8 @@ def test_a_key_that_is_like_no_other_is_seldom_in_a_cell_of_many_that_are():
     crowd = centres[rng.integers(0, 3, N - 3000)] + 0.25 * rng.standard_normal((N - 3000, D))
     rows = np.concatenate([crowd, rng.standard_normal((3000, D))]).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    order, sketch = build_sketch(rows)
-    rows, astray = rows[order].astype(float), 0
+    rows, sketch = sketch_of(rows)
+    rows, astray = rows.astype(float), 0
 
     for start, end in zip(sketch.starts[:-1], sketch.starts[1:], strict=True):
         squares = ((rows[start:end] - rows[start:end].mean(axis=0)) ** 2).sum(axis=1)
@@ -411,9 +411,9 @@ def test_keys_that_share_a_vector_far_above_all_others_give_numbers_however_fine
     others -= np.maximum(others @ x.T, 0) * x  # at right angles to it, or farther away
     others /= np.linalg.norm(others, axis=1, keepdims=True)
     rows = np.where(np.arange(N)[:, np.newaxis] < 2 * TAKEN, x, others)
-    order, sketch = build_sketch(rows)
+    rows, sketch = sketch_of(rows)
     outlook = Outlook.of(
-        sketch, VectorBlock(rows[order]), x[0], temperature=1e-3, taken=TAKEN, coded=CODED
+        sketch, VectorBlock(rows), x[0], temperature=1e-3, taken=TAKEN, coded=CODED
     )
     shares = outlook.shares(DRAWN)
 
@@ -486,10 +486,10 @@ def test_a_row_scores_with_its_own_code_what_it_does_with_itself():
     """A code reads less of a row than there is: of these two thirds, had they not been moved."""
     rows = np.random.default_rng(7).standard_normal((4_000, 384)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    order, sketch = build_sketch(rows)
+    rows, sketch = sketch_of(rows)
     told = []
     for place in range(0, len(rows), 100):
-        row, own = rows[order[place]], np.searchsorted(sketch.starts, [place], side="right") - 1
+        row, own = rows[place], np.searchsorted(sketch.starts, [place], side="right") - 1
         scores, near = sketch.codes.best(row, len(rows), own, sketch.means @ row)
         told.append(scores[near == place][0])
 
@@ -615,8 +615,8 @@ def test_what_cells_hold_below_the_bar_is_foretold_of_tight_and_of_loose_ones():
         return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
     rows, tau, ratios = rows_of(4000, 0), 0.05, []
-    order, sketch = build_sketch(rows)
-    rows, loose = rows[order], sketch.strays > 0.7
+    rows, sketch = sketch_of(rows)
+    loose = sketch.strays > 0.7
     for query in rows_of(60, 1):
         outlook = Outlook.of(sketch, VectorBlock(rows), query, temperature=tau, taken=64, coded=256)
         exps = np.exp((rows.astype(float) @ query.astype(float) - outlook.bar) / tau)
