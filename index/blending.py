@@ -70,8 +70,9 @@ def blend_attention(
     weights stay in proportion, whatever else there is. Where columns have so many different gaps
     that scoring every key once is cheaper, all blends come from that.
     """
-    rows, counts, weights = attention.rows, attention.counts, attention.weights
-    if rows is None or counts is None:
+    rows, counts, sample = attention.rows, attention.counts, attention.sample
+    weights = attention.weights
+    if rows is None or counts is None or sample is None:
         exact = blend_all(snapshot, weights, rows)
         return exact | _faint_blends(snapshot, attention, exact)
     limit = SCARCE * tolerance / NORMAL
@@ -110,7 +111,7 @@ def blend_attention(
             allowed=each.having,
             k=0,
             tolerance=ALONE * tolerance,
-            seen=attention.outlook if each.unevenness < SEEN * limit else None,
+            seen=sample.outlook if each.unevenness < SEEN * limit else None,
         )
         share = float(weights[each.there].sum())
         alone = blend_all(snapshot, found.weights, found.rows, numbers=each.numbers)

@@ -93,6 +93,7 @@ class Sample:
     vain: Floats  # how many keys each draw from a cell stood for that met one that is near
     shares: Shares  # by which those beside the head were drawn
     drawn: Drawn
+    outlook: Outlook  # from which they were
 
     def standard_error(self, terms: NDArray[np.floating]) -> float:
         """Say how far off a sum over all keys may be, of which the (m,) keys give these terms.
@@ -227,6 +228,7 @@ class Outlook:
             far_counts[vain],
             shares,
             drawn,
+            self,
         )
 
     def _drawn(self, shares: Shares, before: Drawn | None = None) -> Drawn:

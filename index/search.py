@@ -60,7 +60,6 @@ class Attention:
     counts: NDArray[np.float64] | None = None  # (m,) how many keys each stands for; None: itself
     rounding: float = 0.0  # standard error of a score
     sample: Sample | None = None  # the first of these keys, if they were drawn
-    outlook: Outlook | None = None  # from which they were
 
     @cached_property
     def weights(self) -> NDArray[np.floating]:
@@ -290,7 +289,7 @@ def _attend_some(
         drawn, sample = _foreseen(outlook, tolerance), None
         while drawn < limit:
             sample = outlook.sample(outlook.shares(drawn), sample)
-            attention = _joined(part, outlook, sample, fresh, tau, k)
+            attention = _joined(part, sample, fresh, tau, k)
             short = max(attention.error, NORMAL * attention.unevenness()) / tolerance
             if short <= 1:
                 return _with_list(snapshot, part, query, attention, k)
@@ -335,22 +334,23 @@ def _with_list(
     snapshot: Snapshot, part: _Part, query: Rows, attention: Attention, k: int
 ) -> Attention:
     """List the best keys: more that may be among them are scored, and no weight changes."""
-    taken, outlook = EACH_LISTED * k, attention.outlook
-    if k == 0 or attention.rows is None or outlook is None:
+    sample, rows = attention.sample, attention.rows
+    if k == 0 or sample is None or rows is None:
         return attention
-    tau, asked = attention.temperature, query[np.newaxis]
+    taken, tau, asked = EACH_LISTED * k, attention.temperature, query[np.newaxis]
     last = float(attention.state.top_logits[0, -1]) * tau
+    outlook: Outlook | None = sample.outlook
     if taken > TAKEN:
         outlook = _outlook(snapshot, part, query, tau, taken)
         last = last if outlook is None else max(last, float(np.sort(outlook.head_scores)[-k]))
     if outlook is None:
-        more = np.flatnonzero(_unscored(part, attention.rows))
+        more = np.flatnonzero(_unscored(part, rows))
         scores = snapshot.scores(asked)[0, more]
     else:
         rivals = outlook.rivals(last, attention.state.top_rows[0])
-        if outlook is attention.outlook and len(rivals) == len(outlook.head_scores):
+        if outlook is sample.outlook and len(rivals) == len(outlook.head_scores):
             return attention
-        more = rivals[_unscored(part, attention.rows)[rivals]]
+        more = rivals[_unscored(part, rows)[rivals]]
         scores = snapshot.scores_at(asked, more)[0]
     others = attend(scores[np.newaxis], temperature=tau, k=k)
     best = merge(attention.state, _numbered(others, more))
@@ -378,9 +378,7 @@ def _attend_fresh(
     return _Fresh(_numbered(state, rows), scores[0], rows)
 
 
-def _joined(
-    part: _Part, outlook: Outlook, sample: Sample, fresh: _Fresh | None, tau: float, k: int
-) -> Attention:
+def _joined(part: _Part, sample: Sample, fresh: _Fresh | None, tau: float, k: int) -> Attention:
     """Merge the sample's state and that of the fresh rows."""
     scores, rows, counts = sample.scores, sample.rows, sample.counts
     state = _numbered(attend(scores[np.newaxis], temperature=tau, counts=counts, k=k), rows)
@@ -398,7 +396,6 @@ def _joined(
         counts=counts,
         rounding=part.rounding,
         sample=sample,
-        outlook=outlook,
     )
 
 

@@ -302,7 +302,13 @@ def test_fewer_keys_are_drawn_by_the_look_at_more_unless_another_look_is_cheaper
     )
 
     (narrow,) = attend_keys(
-        snapshot, query, temperature=0.1, allowed=fewer, k=0, tolerance=TOLERANCE, seen=wide.outlook
+        snapshot,
+        query,
+        temperature=0.1,
+        allowed=fewer,
+        k=0,
+        tolerance=TOLERANCE,
+        seen=wide.sample.outlook,
     )
 
     assert len(looked) == looks and 0 < narrow.scored < fewer.sum()
