@@ -112,10 +112,10 @@ def _differences(
         if manual is not None:
             blended = manual.blend[name]
             by_hand = None if blended is None else blended.value
-            said.append(
-                f"{name}: weights by hand give {rounded(by_hand, unit)}, "
-                f"attention {rounded(attended, unit)}."
-            )
+            gives = f"give {rounded(by_hand, unit)}, attention {rounded(attended, unit)}"
+            if _read_alike(by_hand, attended):
+                gives = f"and attention give {rounded(attended, unit)}"
+            said.append(f"{name}: weights by hand {gives}.")
     return said
 
 

@@ -54,7 +54,7 @@ class Fault:
 
 
 class InvalidRequest(SoftDictError, ValueError):
-    """One or more arguments are wrong; all of them are listed, or the first and how many more."""
+    """One or more arguments are wrong; all are listed, or the first hundred and how many more."""
 
     def __init__(self, *faults: Fault, more: int = 0) -> None:
         self.faults = faults[:TOLD]
@@ -157,11 +157,7 @@ class BadRow:
 
 
 class BadRows(UnreadableSource):
-    """Rows that cannot be loaded; the first of them, and how many there are.
-
-    ``repeated`` says that a key stood twice; ``keys`` is the column that was taken for theirs, and
-    ``numbers`` are those that were taken for numbers and hold something else: by their cells alone.
-    """
+    """Rows that cannot be loaded; the first of them, and how many there are."""
 
     def __init__(
         self,
@@ -172,6 +168,11 @@ class BadRows(UnreadableSource):
         keys: str | None = None,
         numbers: Sequence[str] = (),
     ) -> None:
+        """Say what to do about them, too.
+
+        ``repeated``: a key stood twice; ``keys`` is the column that was taken for theirs, and
+        ``numbers`` those taken for numbers that hold something else: by their cells alone.
+        """
         self.rows, self.total = tuple(rows), total
         shown = "; ".join(f"line {row.line}: {row.reason}" for row in self.rows[:5])
         more = f" (and {total - 5} more)" if total > 5 else ""
@@ -227,7 +228,7 @@ class StoreLocked(SoftDictError):
 
 
 class Busy(SoftDictError):
-    """Another write goes on for longer than this one was to wait (``index.turns``)."""
+    """Another write goes on for longer than this one was to wait."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -282,13 +282,15 @@ def load(
 )
 @as_of_option
 @where_option
-@click.option("--explain", is_flag=True, help="Add every step, with its numbers (with --json).")
+@click.option("--explain", is_flag=True, help="Add every step, with its numbers: with --json.")
 @home_option
 @as_json
 def search(
     query: str, dataset: str | None, home: Path | None, as_json: bool, mode: Any, **asked: Any
 ) -> None:
     """Ask a dataset by meaning."""
+    if asked["explain"] and not as_json:
+        raise click.UsageError("--explain: the steps are shown with --json")
     with _opened(home, as_json) as catalog:
         from .outgoing import AnswerOut
 
@@ -330,7 +332,7 @@ def compare(
 
         def lines(_: Any) -> Iterator[str]:
             yield f"exact: {values_line(found.exact.values, found.soft.units)}"
-            yield from answer_lines(found.soft)
+            yield from answer_lines(found.soft, "by meaning: ")
             if found.manual is not None:
                 yield from (f"by hand: {line}" for line in blend_lines(found.manual.blend))
             yield from found.differences

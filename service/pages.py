@@ -57,7 +57,7 @@ def problems() -> ProblemTypesOut:
 
 @routes.get("/problems/<slug>", responses={200: ProblemTypeOut, **said(404)})
 def problem(path: ProblemTypePath) -> ProblemTypeOut:
-    """Say what a type of problem means: its ``type`` member leads here."""
+    """Say what a type of problem means: its member `type` leads here."""
     row = next((row for row in TABLE if row.slug == path.slug), None)
     return ProblemTypeOut.of(row) if row else abort(404)
 

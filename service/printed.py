@@ -136,19 +136,20 @@ def column_text(column: Any) -> str:
     return f"{column.name} ({kind}{f', {column.unit}' if column.unit else ''})"
 
 
-def answer_lines(answer: Answer) -> Iterator[str]:
+def answer_lines(answer: Answer, before: str = "") -> Iterator[str]:
+    """Say a blend, with something before each column of it, and what it was made of."""
     from index.wording import short
 
     if not answer.keys:
         yield "no entry may answer: there is none, or the condition or the moment allows none"
         return
-    yield from blend_lines(answer.blend)
+    yield from (before + line for line in blend_lines(answer.blend))
     keys = [short(match.key, LONGEST_KEY) for match in answer.matches]
     width = max(map(len, keys), default=0)
     for key, match in zip(keys, answer.matches, strict=True):
         bar = "█" * round(BAR * match.weight)
         held = {**match.values, **match.attributes}
-        values = ", ".join(_text(value, answer.units.get(name)) for name, value in held.items())
+        values = values_line(held, answer.units, named=len(held) > 1)
         yield f"{key:{width}}  {match.weight:6.1%}  {bar:{BAR}}  {values}"
     yield (
         f"confidence {_confidence(answer)}, "
@@ -191,7 +192,7 @@ def blend_lines(blends: dict[str, Blend | None]) -> Iterator[str]:
             mean, median = (rounded(number, blend.unit) for number in (blend.mean, blend.median))
             low, high = (rounded(end, blend.unit) for end in blend.interval)
             lies = f"at {low}" if low == high else f"between {low} and {high}"
-            said.append(f"90 % of {'the weight' if all_known else 'that'} {lies}")
+            said.append(f"90% of {'the weight' if all_known else 'that'} {lies}")
             shown = mean if mean == median else f"{mean}, median {median}"
         elif blend.type == "vector":
             shown = rounded(blend.mean)
@@ -201,11 +202,14 @@ def blend_lines(blends: dict[str, Blend | None]) -> Iterator[str]:
         yield f"{name}: {shown}" + (f" ({'; '.join(said)})" if said else "")
 
 
-def values_line(values: Mapping[str, Value] | None, units: Mapping[str, str]) -> str:
+def values_line(
+    values: Mapping[str, Value] | None, units: Mapping[str, str], *, named: bool = True
+) -> str:
     """Say an entry's values with their units, or that there is no entry."""
     if values is None:
         return "nothing"
-    return ", ".join(f"{name} {_text(value, units.get(name))}" for name, value in values.items())
+    said = ((name, _text(value, units.get(name))) for name, value in values.items())
+    return ", ".join(f"{name} {text}" if named else text for name, text in said)
 
 
 def _text(value: Value | list[float], unit: str | None = None) -> str:

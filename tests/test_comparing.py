@@ -182,7 +182,7 @@ def test_each_difference_is_a_sentence_with_its_figures():
     assert held.differences == (
         f"x: the exact entry holds 1, attention blends {2 - share:.4g}.",
         f"x: weights by hand give 2, attention {2 - share:.4g}.",
-        "kind: weights by hand give red, attention red.",
+        "kind: weights by hand and attention give red.",
         f"The two sets of weights differ by {share:.2f} of all attention.",
     )
     assert d.compare("c").differences == ("An exact lookup finds no key 'c' and answers nothing.",)

@@ -1582,6 +1582,43 @@ def test_a_table_of_markdown_has_a_header_though_it_has_one_column() -> None:
     assert load("| cosa |\n|---|\n| pan |\n| sal |\n") == [("pan", ()), ("sal", ())]
 
 
+@pytest.mark.parametrize("pipes", ["| {} |", "{}", "| {}", "{} |"])
+def test_a_row_of_markdown_with_too_many_cells_or_too_few_is_none_of_its_table(pipes: str) -> None:
+    rows = [
+        "key | price",
+        "--- | ---",
+        "leche | 0.95",
+        "pan | blanco | 1.20",
+        "sal",
+        "té \\| x | 2",
+    ]
+    content = "".join(pipes.format(row) + "\n" for row in rows)
+
+    wrong = bad_rows(content, "x.md")
+    assert [row.line for row in wrong] == [4, 5]
+    assert wrong[0].reason.startswith("3 cells, where the header has 2")
+    assert load(content, on_error="skip") == [("leche", (0.95,)), ("té | x", (2,))]
+
+
+def test_a_table_of_markdown_below_a_title_is_refused_with_its_line() -> None:
+    table = "| key | price |\n|---|---|\n| leche | 0.95 |\n"
+
+    with pytest.raises(UnreadableSource, match="line 3 seems to name the columns; delete the li"):
+        load(f"# Prices\n\n{table}\nUpdated in May, again.\n", filename="x.md")
+    assert load("a|1\nb|2\n-|-\nc|3\n") == [
+        ("a", (1,)), ("b", (2,)), ("-", (None,)), ("c", (3,)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("brackets", ["[{}]", "({})"])
+def test_texts_that_are_all_different_are_no_category_though_most_are_lists(brackets: str) -> None:
+    lists = (brackets.format(", ".join(map(str, range(n)))) for n in range(1, 10))
+    rows = "".join(f'k{n};"{cell}"\n' for n, cell in enumerate([*lists, "none of them"]))
+
+    with read_table(f"key;v\n{rows}".encode(), LoadOptions()) as table:
+        assert [column.type for column in table.columns] == ["text"]
+
+
 def test_a_round_sum_says_how_the_others_are_written() -> None:
     assert load("silla|1.234 €\nmesa|1.250,- €\n") == [("silla", (1234,)), ("mesa", (1250,))]
 
@@ -2307,8 +2344,11 @@ def test_columns_that_are_not_there_are_named_with_those_that_are() -> None:
     with pytest.raises(InvalidRequest) as caught:
         read_table(b"key,v\na,1\n", LoadOptions(columns={"w": "text"}, attributes=("x",)))
     assert [fault.where for fault in caught.value.faults] == ["columns", "attributes"]
-    with pytest.raises(InvalidRequest, match="there is no column 'k'; there are: key, v"):
-        read_table(b"key,v\na,1\n", LoadOptions(key="k"))
+    with pytest.raises(InvalidRequest, match="there is no column 'k'; there are: key, v") as caught:
+        read_table(
+            b"key,v\na,1\n", LoadOptions(key="k", columns={"w": "text"}, attributes=("x", "v"))
+        )
+    assert [fault.where for fault in caught.value.faults] == ["key", "columns", "attributes"]
     with pytest.raises(InvalidRequest, match="the keys of this JSON stand outside its columns"):
         read_table(b'{"a": 1}', LoadOptions(key="value"))
 
@@ -2343,6 +2383,21 @@ def priced(*attributes: Column, **entries: Any) -> SoftDict:
     d = catalog.create("d", columns=columns, key_column="sku", encoder="random")
     d.update(entries)
     return d
+
+
+def test_a_file_without_a_column_of_values_is_said_to_be_one() -> None:
+    alone = "no column holds values, so answers will name keys alone"
+    shop = LoadOptions(attributes=("shop",))
+
+    for content, options, notes in (
+        (b"<svg>\n<path>\n", None, (alone,)),
+        (b"sku,shop\na,north\nb,south\n", shop, (alone,)),
+        (b"sku,shop\na,north\nb,south\n", None, ()),
+    ):
+        with read_table(content, options or LoadOptions(), filename="x.csv") as table:
+            assert table.notes == notes
+    held = priced(a={"price": 1.5})
+    assert alone not in held.load(b"sku\na\nb\n", LoadOptions(header=True), dry_run=True).notes
 
 
 def test_who_adds_a_file_without_a_column_is_told_which_values_are_lost() -> None:
@@ -2423,6 +2478,13 @@ def test_another_type_than_the_datasets_is_refused_by_name() -> None:
 
 
 # Parquet
+
+
+def test_a_decimal_of_parquet_whose_cents_a_number_would_drop_is_text() -> None:
+    large, small = decimal.Decimal("9007199254740993.25"), decimal.Decimal("2.20")
+    table = pa.table({"key": ["a", "b"], "v": pa.array([large, small], pa.decimal128(38, 2))})
+
+    assert load(parquet(table)) == [("a", (str(large),)), ("b", (str(small),))]
 
 
 def test_decimals_of_parquet_are_keys_and_parts_of_vectors_too() -> None:

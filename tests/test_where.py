@@ -524,6 +524,19 @@ def test_an_integer_that_a_number_holds_can_be_asked_for_however_large():
             assert sorted(match.key for match in answer.matches) == list(keys)
 
 
+def test_a_number_with_an_exponent_is_as_near_as_in_a_table():
+    masses = {"mol": 6.02e23, "earth": 5.97e24, "sun": 1.99e30, "moon": 7.35e22}
+    asked = SoftDict(masses, encoder=ENCODER)
+
+    for where in (
+        "value >= 6.02e23 and not value = 1.99E+30",
+        '{"value": {"gte": 6.02e23, "lt": 1.99e30}}',
+        {"value": {"gte": 6.02e23, "lt": 1.99e30}},
+    ):
+        found = asked.search("a", where=where).matches
+        assert sorted(match.key for match in found) == ["earth", "mol"]
+
+
 class Kind(str, enum.Enum):  # noqa: UP042 (of a StrEnum, str() is the text; of this, its name)
     RED = "red"
 

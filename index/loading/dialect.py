@@ -13,6 +13,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Protocol
 
 from index.loading.text import LONGEST_LINE
@@ -80,22 +81,31 @@ def find_dialect(sample: Sequence[str], *, cut: bool, wanted: str | None) -> Dia
     return _best(fits, sample) if fits else replace(standard, delimiter=NO_DELIMITER)
 
 
+def ruled_line(sample: Iterable[str]) -> tuple[int, list[str]] | None:
+    """Give the line over the first rule of a table of Markdown, and what is written above it."""
+    filled = [(number, line.strip()) for number, line in enumerate(sample, 1) if line.strip()]
+    for above, ((number, header), (_, rule)) in enumerate(pairwise(filled)):
+        if "|" in header and "|" in rule and _RULE.fullmatch(rule):
+            return number, [line for _, line in filled[:above]]
+    return None
+
+
 def _is_markdown(sample: Sequence[str]) -> bool:
-    above = [line.strip() for line in sample if line.strip()][:2]
-    return (
-        len(above) == 2 and all("|" in line for line in above) and bool(_RULE.fullmatch(above[1]))
-    )
+    found = ruled_line(sample)
+    return found is not None and not found[1]
 
 
 def _unruled(lines: Iterable[str]) -> Iterator[str]:
-    """Give the lines of Markdown with none for the rule, and with backslashes that are themselves.
+    """Give what the lines of Markdown hold between their outer pipes, and none for the rule.
 
-    A backslash of Markdown is one but before a pipe, which is then a part of the cell.
+    A backslash of Markdown is itself but before a pipe, which is then a part of the cell.
     """
     filled = 0
     for line in lines:
         filled += bool(line.strip())
-        yield "\n" if filled == 2 else _BACKSLASH.sub(r"\\\\", line)
+        inner = line.strip().removeprefix("|")
+        inner = inner if inner.endswith("\\|") else inner.removesuffix("|")
+        yield "\n" if filled == 2 else _BACKSLASH.sub(r"\\\\", inner) + "\n"
 
 
 def _candidates(

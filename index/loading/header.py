@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise, zip_longest
 
-from index.loading.dialect import DELIMITERS, NO_DELIMITER, Dialect
+from index.loading.dialect import DELIMITERS, NO_DELIMITER, Dialect, ruled_line
 from index.loading.kinds import kind_in_text
 from index.loading.units import is_measure, unit_apart
 
@@ -60,6 +60,9 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
 
 def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
     """Give the line that names columns below titles, where there is no doubt of it."""
+    ruled = ruled_line(sample)
+    if ruled and ruled[1] and not any("|" in title for title in ruled[1]):
+        return ruled[0]
     own = dialect.delimiter
     for delimiter in DELIMITERS if own == NO_DELIMITER else (own,):
         line, table = _below_titles(sample, replace(dialect, delimiter=delimiter))

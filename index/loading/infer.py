@@ -49,7 +49,7 @@ ENOUGH_SHARE, ENOUGH_CELLS = 0.95, 20
 MOST_CATEGORIES, LONGEST_CATEGORY = 1_000, 100
 _OF_FILES: Mapping[str | None, Style] = {",": "point", ";": "comma"}  # separated so
 _GAPS = ("missing", "mark")
-_NO_LABELS = (*_GAPS, "vector", "list", "other")
+_NO_LABELS = (*_GAPS, "list", "other")
 NAMED = 3  # distinct cells of a kind, which notes may name
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from index.loading.cast import is_gap, is_missing, is_numbers, parse_vector
 from index.loading.numerals import read_numeral
-from index.values import is_boolean, is_inexact
+from index.values import EXACT, is_boolean, is_inexact
 
 
 class Kind(NamedTuple):
@@ -53,6 +53,11 @@ def kind_in_json(cell: object) -> Kind:
     return Kind("mark") if is_missing(spelled) else LABEL
 
 
+def _has_cents_too_many(cell: object) -> bool:
+    """Tell a decimal beyond the exact integers, whose fraction a float would drop."""
+    return isinstance(cell, Decimal) and cell.is_finite() and cell.copy_abs() > EXACT
+
+
 def kind_of(cell: object) -> Kind:
     """Tell what a value of Python is: a text is a label."""
     if isinstance(cell, str):
@@ -61,7 +66,7 @@ def kind_of(cell: object) -> Kind:
         return Kind("missing")
     if is_boolean(cell):
         return Kind("boolean")
-    if is_inexact(cell):
+    if is_inexact(cell) or _has_cents_too_many(cell):
         return Kind("code")
     if isinstance(cell, Integral):
         return Kind("int")

@@ -56,12 +56,17 @@ def lay_out(
     types = {source: evidence.type(source, source) for source in inference.profiles}
     unused = [source for source in types if types[source] == "skip" or evidence.is_blank(source)]
     present = {source: type_ for source, type_ in types.items() if source not in unused}
+    rest = [*unused, *reader.left_out]
+    if options.key is not None and KEYED not in present and options.key not in present:
+        gone = _no_column("key", options.key, present)
+        raise InvalidRequest(gone, *_wrong_options(options, None, present, rest, evidence.known))
     key_source = _choose_key(present, reader, options, evidence, expected_key)
     sources = [source for source in present if source != key_source]
     key_column, names = _name(key_source, sources, reader, expected)
     # A column without a name in the file may be spoken of by its place, as the key's may.
     options = options.renamed(dict(zip(sources, names, strict=True)))
-    _check_options(options, key_column, names, [*unused, *reader.left_out], evidence.known)
+    if faults := _wrong_options(options, key_column, names, rest, evidence.known):
+        raise InvalidRequest(*faults)
     evidence.wish(options)
     return evidence.layout(key_source, key_column, zip(sources, names, strict=True))
 
@@ -149,6 +154,8 @@ class _Evidence:
                 styles.add(style)
             if name not in self._settled and source not in self._reader.types:
                 notes += self._notes(source, column, style)
+        if not self.known and all(column.attribute for column in columns):
+            notes.append("no column holds values, so answers will name keys alone")
         decimal = "mixed" if len(styles) > 1 else next(iter(styles), None)
         said = key_source in (KEYED, self._key)
         guessed = bool(columns) and not said and fold(key_source) not in KEY_NAMES
@@ -234,8 +241,6 @@ def _choose_key(
             raise InvalidRequest(Fault("key", "the keys of this JSON stand outside its columns"))
         return KEYED
     if options.key is not None:
-        if options.key not in types:
-            raise InvalidRequest(_no_column("key", options.key, types))
         return options.key
     taken = {*evidence.known, *options.attributes}
     free = {name: type_ for name, type_ in types.items() if name not in taken}
@@ -308,16 +313,16 @@ def key_name(names: Collection[str]) -> str:
     return next(n for n in itertools.chain(("key", "entry"), numbered) if n not in names)
 
 
-def _check_options(
+def _wrong_options(
     options: LoadOptions,
-    key_column: str,
-    names: Sequence[str],
+    key_column: str | None,
+    names: Iterable[str],
     unused: Sequence[str],
     known: Mapping[str, Column],
-) -> None:
-    """Refuse options that speak of columns which are not there, or are something else."""
+) -> list[Fault]:
+    """Name the options that speak of columns which are not there, or are something else."""
     faults = []
-    there = {"columns": [*names, *unused], "attributes": names}
+    there = {"columns": [*names, *unused], "attributes": list(names)}
     for where, given in (("columns", options.columns), ("attributes", options.attributes)):
         for name in given:
             if name == key_column:
@@ -332,8 +337,7 @@ def _check_options(
         if name in known and not _can_turn(wanted, known[name].type):
             held = f"the dataset holds {name!r} as {_HELD[known[name].type]}"
             faults.append(Fault("columns", f"{held}, and the option says {wanted}"))
-    if faults:
-        raise InvalidRequest(*faults)
+    return faults
 
 
 def _can_turn(wanted: str, held: str) -> bool:

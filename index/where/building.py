@@ -179,11 +179,13 @@ class Builder:
 
 
 def read_numeral(numeral: str) -> Decimal | float:
-    """Read a number whole, or as a float where its exponent is beyond all that a decimal takes."""
+    """Read a number whole, or as the float that is spelled so with an exponent: 6.02e23."""
+    near = float(numeral)
     try:
-        return Decimal(numeral)
-    except InvalidOperation:
-        return float(numeral)
+        whole = Decimal(numeral)
+    except InvalidOperation:  # the exponent is beyond all that a decimal takes
+        return near
+    return near if "e" in numeral.lower() and Decimal(repr(near)) == whole else whole
 
 
 def pointed(number: str) -> str:

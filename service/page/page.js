@@ -12,7 +12,7 @@ const TEXTS = {
     found: "A key is written exactly “{0}”.", missing: "No key is written exactly “{0}”.",
     where: "only entries where (optional)", excluded: "No key that meets the condition is written exactly “{0}”.",
     unmet: "No entry meets the condition; labels must match letter by letter.",
-    columns: "columns: {0}", example: "for example: {0}", tolerance: "margin of error (0 is exact)",
+    columns: "columns: {0}; and, or, not, in (…) and is missing are understood", example: "for example: {0}", tolerance: "margin of error, if the dataset is large (0 is exact)",
     encoder: "the encoder's own", fitted: "fitted to the values", given: "given", setting: "the dataset's own",
     others: "all others", more: "Show more keys", listed: "Keys listed: {0}.", first: "Only the first {0} are listed.", keys: "keys: {0}", score: "cosine", between: "90% {2} lies between {0} and {1}", at: "90% {2} lies at {0}",
     ofAll: "of the weight", ofKnown: "of that weight", median: "median {0}",
@@ -25,7 +25,7 @@ const TEXTS = {
     weird: "Cannot be read as a weight: {0}. Write numbers of 0 or more, such as 12.5 or 12.5%.",
     bare: "the key is there, but has no values", unblended: "The dataset has no column of values to blend.",
     help: "How to read this",
-    guide: "Every key answers, in proportion to how alike its meaning is to that of the question: the cosine, from −1 to 1.\nThe weights make 100% even where nothing fits. So look first at the probability that an answer is here at all.\nThe answer blends the values by those weights. The range that holds 90% of the weight describes your table; it promises nothing about a value that is not in it.\nThe temperature τ makes the weights sharper or flatter: of two keys whose cosines differ by τ, one weighs 2.7 times the other.\nEffective keys: how many keys really answer.",
+    guide: "Every key answers, in proportion to how alike its meaning is to that of the question: the cosine, from −1 to 1.\nThe weights make 100% even where nothing fits. So look first at the probability that an answer is here at all.\nThe answer blends the values by those weights. The range that holds 90% of the weight describes your table; it promises nothing about a value that is not in it.\nThe temperature τ makes the weights sharper or flatter: of two keys whose cosines differ by τ, one weighs 2.7 times the other.\nEffective keys: how many keys really answer.\nIn a drawing, dots are keys, the larger the more they weigh; the band holds 90% of the weight, and the stroke is the answer.\nWhere some keys have no value, the answer comes from the others; if these hold less than half of the weight, it is shown small.\nThe margin of error is how far the weights may be from exact ones. It counts in datasets of 100,000 keys and more, where most keys need not be scored one by one.",
     scored: "Keys scored", everyKey: "every one",
     sampled: "{0} of {1}, with {2} of the weight; weights within ±{3}",
     of: "{0} of {1}", known: "{0} of the weight has a value.",
@@ -65,7 +65,7 @@ const TEXTS = {
     found: "Hay una clave escrita exactamente así: «{0}».", missing: "Ninguna clave está escrita exactamente así: «{0}».",
     where: "solo las entradas donde (opcional)", excluded: "Ninguna clave que cumpla la condición está escrita exactamente así: «{0}».",
     unmet: "Ninguna entrada cumple la condición; las etiquetas tienen que coincidir letra por letra.",
-    columns: "columnas: {0}", example: "por ejemplo: {0}", tolerance: "margen de error (0 es exacto)",
+    columns: "columnas: {0}; se entienden and, or, not, in (…) e is missing", example: "por ejemplo: {0}", tolerance: "margen de error, si los datos son muchos (0 es exacto)",
     encoder: "la del encoder", fitted: "ajustada a los valores", given: "dada", setting: "la de los datos",
     others: "las demás", more: "Mostrar más claves", listed: "Claves en la lista: {0}.", first: "Solo están en la lista las {0} primeras.", keys: "claves: {0}", score: "coseno", between: "el 90 % {2} está entre {0} y {1}", at: "el 90 % {2} está en {0}",
     ofAll: "del peso", ofKnown: "de ese peso", median: "mediana {0}",
@@ -78,7 +78,7 @@ const TEXTS = {
     weird: "No se puede leer como peso: {0}. Escribe números a partir de 0, como 12,5 o 12,5 %.",
     bare: "la clave está, pero no tiene valores", unblended: "Estos datos no tienen ninguna columna de valores que mezclar.",
     help: "Cómo leer esto",
-    guide: "Todas las claves responden, cada una según lo que se parece su significado al de la pregunta: el coseno, de −1 a 1.\nLos pesos suman el 100 % aunque nada encaje. Por eso, mira primero la probabilidad de que aquí haya alguna respuesta.\nLa respuesta mezcla los valores según esos pesos. El intervalo con el 90 % del peso describe tu tabla; no promete nada sobre un valor que no está en ella.\nLa temperatura τ hace los pesos más nítidos o más planos: de dos claves cuyos cosenos distan τ, una pesa 2,7 veces lo que la otra.\nClaves efectivas: cuántas claves responden de verdad.",
+    guide: "Todas las claves responden, cada una según lo que se parece su significado al de la pregunta: el coseno, de −1 a 1.\nLos pesos suman el 100 % aunque nada encaje. Por eso, mira primero la probabilidad de que aquí haya alguna respuesta.\nLa respuesta mezcla los valores según esos pesos. El intervalo con el 90 % del peso describe tu tabla; no promete nada sobre un valor que no está en ella.\nLa temperatura τ hace los pesos más nítidos o más planos: de dos claves cuyos cosenos distan τ, una pesa 2,7 veces lo que la otra.\nClaves efectivas: cuántas claves responden de verdad.\nEn un dibujo, los puntos son claves, más grandes cuanto más pesan; la banda tiene el 90 % del peso y la raya es la respuesta.\nDonde a algunas claves les falta el valor, la respuesta sale de las otras; si estas tienen menos de la mitad del peso, se muestra en pequeño.\nEl margen de error es lo que los pesos pueden distar de los exactos. Cuenta en datos de 100.000 claves o más, donde no hace falta puntuar la mayoría de las claves una a una.",
     scored: "Claves puntuadas", everyKey: "todas",
     sampled: "{0} de {1}, con el {2} del peso; pesos con un margen de ±{3}",
     of: "{0} de {1}", known: "El {0} del peso tiene un valor.",
@@ -403,6 +403,7 @@ function draw() {
   units = new Map(Object.entries(soft.units ?? {}));
   colours = Object.keys(soft.blend).filter((name) => hasColours(name, soft.matches));
   const blends = byColumn(soft.blend).map(([name, blend]) => drawBlend(name, blend, soft));
+  if (!blends.length) blends.push(element("p", "column", t("unblended")));
   const sure = $("trust").textContent = trust(soft, question);
   $("blend").replaceChildren(...blends);
   $("matches").replaceChildren(...soft.matches.map(drawMatch), ...drawRest(soft));
@@ -413,6 +414,7 @@ function draw() {
   $("exact").classList.toggle("none", !exact.found);
   $("steps").href = `search?${new URLSearchParams({ ...question, explain: 1 })}`;
   $("reason").textContent = t(exact.found ? "found" : question.where ? "excluded" : "missing", short(last.query));
+  $("result").classList.toggle("unanswered", !soft.attention.keys); // there is nothing to show but why
   $("result").hidden = false;
   drawHand(soft);
   drawSteps();
@@ -768,7 +770,7 @@ function drawHint() {
   const own = columns[name] ?? [];
   const example = drawCondition(own);
   $("where").placeholder = example ? t("example", example) : "";
-  $("columns").textContent = own.length ? t("columns", own.map((column) => spelled(column.name)).join(", ")) : "";
+  $("columns").textContent = own.length ? t("columns", own.map((column) => `${spelled(column.name)} (${t(column.type)})`).join(", ")) : "";
   $("tolerance").placeholder = number(tolerances[name] ?? 0);
   $("delete").textContent = t("remove", name);
   $("download").firstChild.textContent = t("download", name);

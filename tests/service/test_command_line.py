@@ -217,7 +217,7 @@ def test_what_is_printed_is_for_people(run: Run, table: str) -> None:
     compared = run("compare", "país").stdout
 
     assert "paises: loaded 4 entries (csv)" in loaded.stdout
-    assert "valor: 5 (90 % of the weight at 5)" in found
+    assert "valor: 5 (90% of the weight at 5)" in found
     assert "perro       100.0%  " + "█" * 30 in found
     assert found.splitlines()[-1] == (
         "confidence unknown (best score 1.00), temperature 0.01 (given), 1.0 effective keys of 4"
@@ -227,6 +227,9 @@ def test_what_is_printed_is_for_people(run: Run, table: str) -> None:
     assert compared.startswith("exact: nothing\n")
     assert run("compare", "méxico").stdout.startswith("exact: valor 7\n")
     assert "paises  4 entries  valor (number)" in run("datasets").stdout
+    unshown = run("search", "perro", "--explain")
+    assert unshown.returncode == 2 and "the steps are shown with --json" in unshown.stderr
+    assert "explanation" in json.loads(run("search", "perro", "--explain", "--json").stdout)
 
 
 def test_numbers_are_printed_with_their_unit(run: Run, tmp_path: Path) -> None:
@@ -238,9 +241,10 @@ def test_numbers_are_printed_with_their_unit(run: Run, tmp_path: Path) -> None:
 
     assert "  pieza → precio (number, €), aforo (number, attribute, %)\n" in loaded
     assert "  silla: 12.5 €, 5 %\n  mesa: 30 €, nothing\n" in loaded
-    assert found.startswith("precio: 12.5 € (90 % of the weight at 12.5 €)\n")
-    assert "  12.5 €, 5 %\n" in found
-    assert run("compare", "mesa").stdout.startswith("exact: precio 30 €\n")
+    assert found.startswith("precio: 12.5 € (90% of the weight at 12.5 €)\n")
+    assert "  precio 12.5 €, aforo 5 %\n" in found
+    compared = run("compare", "mesa", "--temperature", "0.001").stdout
+    assert compared.startswith("exact: precio 30 €\nby meaning: precio: 30 € (")
 
 
 def test_a_blend_says_how_much_of_the_weight_has_a_value_and_its_median() -> None:
@@ -252,12 +256,12 @@ def test_a_blend_says_how_much_of_the_weight_has_a_value_and_its_median() -> Non
     evenly = d.search("z", temperature=1000).blend
 
     assert list(blend_lines(evenly)) == [
-        "n: 4, median 2 (75.0% of the weight has a value; 90 % of that between 1 and 9)",
+        "n: 4, median 2 (75.0% of the weight has a value; 90% of that between 1 and 9)",
         "c: x (67%; 75.0% of the weight has a value)",
     ]
     whole = d.search("z", temperature=1000, where="n is not missing").blend
     assert list(blend_lines(whole)) == [
-        "n: 4, median 2 (90 % of the weight between 1 and 9)", "c: x (67%)",
+        "n: 4, median 2 (90% of the weight between 1 and 9)", "c: x (67%)",
     ]  # fmt: skip
 
 
@@ -277,8 +281,8 @@ def test_stored_numbers_are_printed_whole_and_texts_cannot_move_the_cursor(
     found = run("search", "casa", "--temperature", "0.001").stdout
 
     assert "  casa: 1234567.89, a\\x1b[2J\\nb\n" in loaded.stdout
-    assert "precio: 1234568 (90 % of the weight at 1234568)\n" in found
-    assert "  1234567.89, a\\x1b[2J\\nb\n" in found
+    assert "precio: 1234568 (90% of the weight at 1234568)\n" in found
+    assert "  precio 1234567.89, nota a\\x1b[2J\\nb\n" in found
     assert [len(line) < 120 for line in found.splitlines()] == [True] * 5
     assert "x" * 39 + "…" in found
     assert run("compare", "casa").stdout.startswith("exact: precio 1234567.89, ")
@@ -602,7 +606,7 @@ def test_columns_are_loaded_as_attributes_and_filtered_by(run: Run, tmp_path: Pa
     assert "key → price (number), country (text, attribute), año (number, attribute)" in dry.stdout
     assert "country (text, attribute)" in run("datasets").stdout
     assert found.stdout.splitlines()[0].startswith("price: 9"), found.stderr
-    assert "beer" not in found.stdout and "9, ES, 2019" in found.stdout
+    assert "beer" not in found.stdout and "price 9, country ES, año 2019" in found.stdout
     assert json.loads(compared.stdout)["exact"]["found"] is False
     assert refused.returncode == 1
     assert json.loads(refused.stderr)["errors"] == [

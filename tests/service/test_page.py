@@ -463,7 +463,8 @@ def test_the_slider_flattens_the_weights_and_says_so(browser: Chrome) -> None:
 def test_a_condition_filters_the_bars_and_its_fault_is_named_by_place(browser: Chrome) -> None:
     field = browser.find_element(By.ID, "where")
     assert field.get_attribute("placeholder") == "for example: valor < 5"
-    assert text(browser, "#columns") == "columns: valor"
+    understood = "and, or, not, in (…) and is missing are understood"
+    assert text(browser, "#columns") == f"columns: valor (numbers); {understood}"
     field.send_keys("valor >= 8", Keys.ENTER)
     until(browser, lambda: set(weights(browser)) == {"alemania", "inglaterra"})
 
@@ -489,6 +490,22 @@ def test_a_condition_that_no_entry_meets_is_said_to_be_one(
     assert text(browser, "#trust") == said
     assert str(browser.find_element(By.ID, "spoken").get_property("textContent")).endswith(said)
     assert not weights(browser)
+    for empty in ("blend", "weights", "facts", "hand"):
+        assert not browser.find_element(By.ID, empty).is_displayed()
+    browser.find_element(By.ID, "where").clear()
+    browser.find_element(By.ID, "q").send_keys(Keys.ENTER)
+    until(browser, lambda: len(weights(browser)) == 4)
+    for shown in ("blend", "weights", "facts", "hand"):
+        assert browser.find_element(By.ID, shown).is_displayed()
+
+
+def test_keys_without_values_are_said_to_be_so(browser: Chrome, bundled: Service) -> None:
+    assert bundled.post("/datasets", {"name": "bare", "entries": {"a": {}, "b": {}}}).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=bare&q=a")
+    until(browser, lambda: weights(browser))
+
+    assert text(browser, "#blend") == "The dataset has no column of values to blend."
+    assert bundled.ask("DELETE", "/datasets/bare").status == 204
 
 
 def test_a_margin_of_error_is_asked_with_and_what_was_scored_is_said(browser: Chrome) -> None:
@@ -523,7 +540,8 @@ def test_attributes_are_shown_beside_the_values(browser: Chrome, bundled: Servic
     field = browser.find_element(By.ID, "where")
     assert field.get_attribute("value") == "precio > 8"
     assert field.get_attribute("placeholder") == "por ejemplo: precio < 5"
-    assert text(browser, "#columns") == "columnas: precio, [país de origen], constructor"
+    named = "columnas: precio (números), [país de origen] (textos), constructor (números);"
+    assert text(browser, "#columns").startswith(named)
     assert bundled.ask("DELETE", "/datasets/bar").status == 204
 
 
@@ -1429,16 +1447,17 @@ def test_what_somebody_else_deletes_or_replaces_is_shown_as_it_is_now(
     put({"b": {"precio": 1}})
     browser.get(bundled.origin + "/?lang=en&dataset=brief&q=b")
     until(browser, lambda: weights(browser))
-    assert text(browser, "#columns") == "columns: precio"
+    assert text(browser, "#columns").startswith("columns: precio (numbers);")
     put({"c": {"peso": 2, "nota": "x"}})
     browser.find_element(By.ID, "q").send_keys(Keys.ENTER)
-    until(browser, lambda: text(browser, "#columns") == "columns: peso, nota")
+    both = "columns: peso (numbers), nota (texts);"
+    until(browser, lambda: text(browser, "#columns").startswith(both))
     until(browser, lambda: list(weights(browser)) == ["c"])
     assert text(browser, "#examples") == "c"
 
     put({"b": {"precio": 1}})
     browser.find_element(By.ID, "where").send_keys("peso > 1", Keys.ENTER)
-    until(browser, lambda: text(browser, "#columns") == "columns: precio")
+    until(browser, lambda: text(browser, "#columns").startswith("columns: precio (numbers);"))
     assert "there is no column 'peso'" in text(browser, "#status")
 
     assert bundled.ask("DELETE", "/datasets/brief").status == 204
