@@ -13,7 +13,6 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Protocol
 
 from index.loading.text import LONGEST_LINE
@@ -84,7 +83,7 @@ def find_dialect(sample: Sequence[str], *, cut: bool, wanted: str | None) -> Dia
 def ruled_line(sample: Iterable[str]) -> tuple[int, list[str]] | None:
     """Give the line over the first rule of a table of Markdown, and what is written above it."""
     filled = [(number, line.strip()) for number, line in enumerate(sample, 1) if line.strip()]
-    for above, ((number, header), (_, rule)) in enumerate(pairwise(filled)):
+    for above, ((number, header), (_, rule)) in enumerate(itertools.pairwise(filled)):
         if "|" in header and "|" in rule and _RULE.fullmatch(rule):
             return number, [line for _, line in filled[:above]]
     return None
