@@ -1,6 +1,6 @@
 """Error against time: softdict, top-k of FAISS IVF and HNSW renormalised, a uniform sample, a scan.
 
-    python -m bench.real_keys          # embeds a million keys, once: an hour
+    python -m bench.real_keys          # embeds a million keys, once: 10 to 60 minutes
     python -m bench.curves [--keys 1000000] [--out work/curves.json] [--svg bench/curves.svg]
 
 Everyone answers the same held-out queries, one at a time, with as many threads as it likes. A

@@ -1,6 +1,6 @@
 """What more keys cost: time, memory and the sketch at 10,000, 100,000 and a million real keys.
 
-    python -m bench.real_keys          # embeds a million keys, once: an hour
+    python -m bench.real_keys          # embeds a million keys, once: 10 to 60 minutes
     python -m bench.growth [--out work/growth.json]
     python -m bench.growth --largest   # and ten million synthetic ones: 18 GB of disk
 

@@ -1,6 +1,6 @@
 """Attention under a mask: .01 % to 100 % of the keys allowed, at random or all of a kind.
 
-    python -m bench.real_keys          # embeds a million keys, once: an hour
+    python -m bench.real_keys          # embeds a million keys, once: 10 to 60 minutes
     python -m bench.masks [--keys 1000000] [--out work/masks.json]
 
 *random* allows each key by chance. *clustered* allows all keys of some languages and countries:

@@ -1,6 +1,6 @@
 """Head and tail beside exact attention, on real keys: how far off, how well told, how much faster.
 
-    python -m bench.real_keys          # embeds a million keys, once: an hour
+    python -m bench.real_keys          # embeds a million keys, once: 10 to 60 minutes
     python -m bench.scale [--keys 1000000] [--out work/scale.json]
 
 A million sentences and places, 1,000 held-out queries of both kinds, one at a time. Values:

@@ -33,8 +33,8 @@ ALONE = 1.15  # times the tolerance, for the same reason, for keys that are sear
 FAINT = 1e-6  # of the weight: with less on the keys that have a value, float32 may round it away
 FEWEST_DRAWN = 30  # keys with a value: with fewer, the sample may have missed those that weigh
 SEEN = 4.0  # times SCARCE: beyond, the first look does not show where keys with a value are
-# Keys that a scan scores in the time of one more sample: 44,000 in a dataset of 100,000, and 62,000
-# in one of a million (``bench/RESULTS.md``).
+# Keys that a scan scores in the time of one more sample: 42,000 to 45,000 in a dataset of 100,000,
+# and 72,000 to 87,000 in one of a million (``bench/RESULTS.md``, Growth).
 LOOK = 50_000
 
 

@@ -43,3 +43,7 @@ def side_by_side(work: Callable[[Part], Made], parts: Sequence[Part]) -> list[Ma
 @cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(cores() - 1, thread_name_prefix="softdict-core")
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # its threads are in the other process

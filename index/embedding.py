@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from index.encoders import EncoderWorker, Rows
-from index.kept import KeptVectors
+from index.kept import FEW, KeptVectors
 from index.pace import Pace
 from index.store import Store
 
@@ -43,7 +43,8 @@ class Embedding:
         for batch, made in encoder.batches([texts[place] for place in unknown]):
             places = [unknown[at] for at in batch]
             rows[places] = made
-            kept.add([texts[place] for place in places], made)
+            if len(unknown) >= FEW:
+                kept.add([texts[place] for place in places], made)
             self.embedded += len(places)
             pace.encoded(len(places))
         kept.flush()

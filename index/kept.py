@@ -37,6 +37,7 @@ MAGIC = b"sdk1"
 HEAD = struct.Struct("<4sII16s16s")
 NAME = 16  # bytes
 CHUNK, SECONDS = 256, 1.0  # texts, or time, after which a chunk is written
+FEW = 32  # texts: with fewer to encode none is kept, or looked for
 MOST_BYTES = 4 * 2**30  # of all files: 2.7 million texts of 384 components
 OLDEST = 7 * 24 * 3600.0  # seconds: a load that nobody repeated for a week
 SPARE = 2**28  # bytes of the disk that are never taken
@@ -88,7 +89,7 @@ class KeptVectors:
         if self._folder is None:
             return
         if self._known is None:
-            if len(texts) < CHUNK:  # so small a write was never kept
+            if len(texts) < FEW:
                 return
             self._known = self._read(self._folder)
         names, places = self._known
@@ -191,9 +192,10 @@ class KeptVectors:
         return HEAD.pack(MAGIC, len(texts), self._dimension, *seals) + names + content
 
     def _append(self, chunk: bytes, folder: Path) -> None:
-        if self._own is None:
+        while self._own is None:
             folder.mkdir(exist_ok=True)
-            self._own = (folder / f"{secrets.token_hex(8)}{SUFFIX}").open("xb", buffering=0)
+            with suppress(FileNotFoundError):  # another load was done, and took the folder away
+                self._own = (folder / f"{secrets.token_hex(8)}{SUFFIX}").open("xb", buffering=0)
         size = self._own.tell() + len(chunk)
         # The transaction will need room for as much again, in its log and in the database.
         if (
@@ -222,7 +224,9 @@ def prune(home: Path) -> list[Path]:
     with suppress(OSError), os.scandir(home / FOLDER) as entries:
         for entry in entries:
             if entry.name.endswith(SUFFIX):
-                found.append((entry.stat().st_mtime, entry.stat().st_size, Path(entry.path)))
+                with suppress(OSError):  # another load was done, and took it away
+                    status = entry.stat()
+                    found.append((status.st_mtime, status.st_size, Path(entry.path)))
     stay, total = [], 0
     for modified, size, path in sorted(found, reverse=True):
         total += size

@@ -1,6 +1,6 @@
 """Attention of queries over a snapshot's keys: the one place where keys are searched.
 
-Every allowed key is scored, block by block, and the blocks' states are merged by the
+Every allowed key is scored, and the states of some scores at a time are merged by the
 formula's one merge. Where a block has a sketch and some error is tolerated, a sample of its
 keys stands for all of them (``index.sampling``): a state like any other, whose mass has a
 standard error. So an answer says how much of the mass was computed key by key (``coverage``)

@@ -4,7 +4,8 @@
                                    │ parse: requests, incoming, uploads, conditions
                                    │ ask: runtime (the catalog, and ``work`` in the background)
                                    │ shape: outgoing
-                                   └ raise: errors ──> problems (one table: error → status, title)
+                                   └ raise: errors ──> refusals, by problems (one table: error →
+                                                       status, title)
     cli ──> server, or index with the shapes of outgoing, printed
 
 ``python -m service --help`` lists the commands.

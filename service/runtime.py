@@ -23,7 +23,7 @@ from flask import current_app
 from index.answers import Progress
 from index.catalog import Catalog
 from index.encoders import open_encoder
-from index.errors import Busy, DatasetExists, SoftDictError, StoreCorrupt, UnknownDataset
+from index.errors import Busy, DatasetExists, SoftDictError, UnknownDataset
 from index.loading import LoadOptions
 from index.pace import Report
 from index.softdict import SoftDict
@@ -225,7 +225,7 @@ class Runtime:
         """Encode anew, the smallest first, what another version of the built-in encoder wrote."""
         outdated = []
         for name in self.catalog:
-            with suppress(UnknownDataset, StoreCorrupt):  # deleted meanwhile, or past reading
+            with suppress(SoftDictError):  # deleted meanwhile, past reading, its encoder gone
                 dataset = self.catalog[name]
                 if dataset.outdated:  # of the others no entry is read
                     outdated.append((len(dataset), dataset))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +21,22 @@ def _three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = ThreadPoolExecutor(2)
     monkeypatch.setattr(cores, "cores", lambda: 3)
     monkeypatch.setattr(cores, "_pool", lambda: pool)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on Windows")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    script = """if 1:
+        import os
+        from index import cores
+
+        cores.cores = lambda: 2
+        assert cores._pool().submit(os.getpid).result(30) == os.getpid()
+        child = os.fork()
+        if not child:
+            os._exit(cores._pool().submit(os.getpid).result(30) != os.getpid())
+        assert os.waitpid(child, 0)[1] == 0
+    """
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
 
 
 def test_results_come_in_the_order_of_the_parts() -> None:

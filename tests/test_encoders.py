@@ -406,7 +406,7 @@ def test_a_signal_s_handler_may_open_an_encoder_while_that_is_being_opened(monke
 
     monkeypatch.setattr(encoders, "_load", interrupted)
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(open_encoder, "random:11").result(10) is handled[0]
+        assert pool.submit(open_encoder, "random:1109").result(10) is handled[0]
 
 
 def test_encoders_of_many_seeds_leave_neither_threads_nor_memory_behind(monkeypatch):

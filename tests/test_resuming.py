@@ -259,6 +259,50 @@ def test_a_load_that_stopped_leaves_its_vectors_and_one_that_ends_none(
         assert vector.tolist() == RandomEncoder(14).encode([key])[0].tolist()
 
 
+@pytest.mark.parametrize(("count", "kept"), [(200, 100), (31, 0)])
+def test_of_a_slow_load_of_few_keys_what_was_encoded_serves_too(
+    tmp_path: Path,
+    encoded: Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    kept: int,
+) -> None:
+    monkeypatch.setattr("index.kept.SECONDS", 0.0)  # as if each batch took long
+    keys = [f"key {number}" for number in range(count)]
+
+    def stop(progress: Any) -> None:
+        if progress.phase == "encoding" and progress.done >= min(count, 100):
+            raise KeyboardInterrupt
+
+    with Catalog.open(tmp_path) as catalog:
+        with pytest.raises(KeyboardInterrupt):
+            catalog.load("d", table(keys), CSV, encoder="random:18", progress=stop)
+        assert (tmp_path / FOLDER).exists() == (kept > 0)
+        report = catalog.load("d", table(keys), CSV, encoder="random:18")
+
+    assert report.reused >= kept and report.embedded + report.reused == count
+    assert kept == 0 or set(encoded[key] for key in keys) == {1}
+    assert not (tmp_path / FOLDER).exists()
+
+
+def test_what_another_load_takes_away_meanwhile_is_no_end_of_keeping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, real = [], Path.mkdir
+
+    def mkdir(self: Path, *given: Any, **named: Any) -> None:
+        real(self, *given, **named)
+        made.append(self)
+        if len(made) == 1:
+            self.rmdir()  # as a load does that is done
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    keep(tmp_path)
+
+    assert len(made) == 2
+    assert sorted(found(tmp_path)) == list(range(len(TEXTS)))
+
+
 @pytest.mark.parametrize("other", ["random:16", "circle"])  # the last has other dimensions
 def test_what_a_load_that_stopped_left_is_not_for_an_encoder_that_comes_meanwhile(
     tmp_path: Path, other: str

@@ -133,7 +133,9 @@ class EncoderWorker:
         unknown = list(dict.fromkeys(text for text in texts if text not in known))
         for start in range(0, len(unknown), BATCH):
             batch = unknown[start : start + BATCH]
-            known.update(zip(batch, self._ask(self._urgent, batch, "query"), strict=True))
+            rows = self._ask(self._urgent, batch, "query")
+            # Copies: one that is remembered would keep all of its batch.
+            known.update((text, row.copy()) for text, row in zip(batch, rows, strict=True))
         for text in texts:
             self._recent.pop(text, None)  # so that it is the last one
             self._recent[text] = known[text]
