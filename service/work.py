@@ -7,7 +7,8 @@ One worker, because loads take turns at the encoder and at the store's one write
 flag that the load's own progress reports look at: the load raises, its transaction rolls back, and
 nothing of it remains. One that comes after the last report, while the transaction is committed, is
 too late: the job ends as done. Jobs live as long as the process; what they loaded lives in the
-store. """
+store.
+"""
 
 from __future__ import annotations
 
