@@ -89,7 +89,6 @@ class Sample:
     rows: Numbers  # (m,)
     scores: Rows  # (m,) cosines, computed from the keys themselves
     counts: Floats  # (m,) how many keys each stands for: 1 / π
-    taken: int  # how many are the head
     vain: Floats  # how many keys each draw from a cell stood for that met one that is near
     shares: Shares  # by which those beside the head were drawn
     drawn: Drawn
@@ -100,8 +99,9 @@ class Sample:
 
         Each is ``counts`` times what the key has of the sum.
         """
-        last = self.taken + len(self.drawn.edge)
-        edge = _variance(self.counts[self.taken : last], terms[self.taken : last])
+        taken = len(self.outlook.head_scores)
+        last = taken + len(self.drawn.edge)
+        edge = _variance(self.counts[taken:last], terms[taken:last])
         far_counts = np.concatenate([self.counts[last:], self.vain])
         far_terms = np.concatenate([terms[last:], np.zeros(len(self.vain))])
         return math.sqrt(edge + _variance(far_counts, far_terms))
@@ -224,7 +224,6 @@ class Outlook:
             np.concatenate([self.near[:taken], self.near[taken + drawn.edge], drawn.far[far]]),
             np.concatenate([self.head_scores, drawn.edge_scores, drawn.far_scores[far]]),
             np.concatenate([np.ones(taken), 1 / shares[0][drawn.edge], far_counts[far]]),
-            taken,
             far_counts[vain],
             shares,
             drawn,

@@ -667,10 +667,11 @@ def test_variance_of_drawn_terms_is_that_of_plain_loops():
 def test_the_error_of_a_sum_is_that_of_what_was_drawn_at_the_edge_and_of_cells_in_vain_too(alike):
     _, rows, sketch = alike
     outlook = Outlook.of(sketch, VectorBlock(rows), rows[0], temperature=0.05, taken=2, coded=5)
+    assert len(outlook.head_scores) == 2
     none, unscored = np.empty(0, np.int64), np.empty(0, np.float32)
     drawn = Drawn(np.arange(3), unscored, none, none, unscored)
     counts = np.array([1.0, 1.0, 4.0, 2.5, 1.0, 10.0, 3.0])  # two of the head, three at the edge
-    sample = Sample(np.arange(7), np.zeros(7, np.float32), counts, 2, np.array([5.0, 8.0]),
+    sample = Sample(np.arange(7), np.zeros(7, np.float32), counts, np.array([5.0, 8.0]),
                     (np.empty(0), np.empty(0)), drawn, outlook)  # fmt: skip
     terms = np.array([9.0, 7.0, 2.0, 5.0, 3.0, 1.0, 4.0])
 

@@ -43,6 +43,7 @@ ARGUMENTS = [
     "--lang=en",
     "--window-size=1100,1000",
 ]
+UNDERSTOOD = "and, or, not, in (…) and is missing are understood"
 HEADLINE = "#blend .headline"
 # "Encoding 1,664 / 40,000 · 832/s · 1 min left", its spaces perhaps ones that do not break
 PACE = re.compile(r"Encoding [\d,]+ / 40,000 · [\d,.]+/s · \d+\s(?:min|sec) left")
@@ -463,8 +464,7 @@ def test_the_slider_flattens_the_weights_and_says_so(browser: Chrome) -> None:
 def test_a_condition_filters_the_bars_and_its_fault_is_named_by_place(browser: Chrome) -> None:
     field = browser.find_element(By.ID, "where")
     assert field.get_attribute("placeholder") == "for example: valor < 5"
-    understood = "and, or, not, in (…) and is missing are understood"
-    assert text(browser, "#columns") == f"columns: valor (numbers); {understood}"
+    assert text(browser, "#columns") == f"columns: valor (numbers); {UNDERSTOOD}"
     field.send_keys("valor >= 8", Keys.ENTER)
     until(browser, lambda: set(weights(browser)) == {"alemania", "inglaterra"})
 
@@ -540,8 +540,9 @@ def test_attributes_are_shown_beside_the_values(browser: Chrome, bundled: Servic
     field = browser.find_element(By.ID, "where")
     assert field.get_attribute("value") == "precio > 8"
     assert field.get_attribute("placeholder") == "por ejemplo: precio < 5"
-    named = "columnas: precio (números), [país de origen] (textos), constructor (números);"
-    assert text(browser, "#columns").startswith(named)
+    named = "precio (números), [país de origen] (textos), constructor (números)"
+    understood = "se entienden and, or, not, in (…) e is missing"
+    assert text(browser, "#columns") == f"columnas: {named}; {understood}"
     assert bundled.ask("DELETE", "/datasets/bar").status == 204
 
 
@@ -1447,17 +1448,18 @@ def test_what_somebody_else_deletes_or_replaces_is_shown_as_it_is_now(
     put({"b": {"precio": 1}})
     browser.get(bundled.origin + "/?lang=en&dataset=brief&q=b")
     until(browser, lambda: weights(browser))
-    assert text(browser, "#columns").startswith("columns: precio (numbers);")
+    price = f"columns: precio (numbers); {UNDERSTOOD}"
+    assert text(browser, "#columns") == price
     put({"c": {"peso": 2, "nota": "x"}})
     browser.find_element(By.ID, "q").send_keys(Keys.ENTER)
-    both = "columns: peso (numbers), nota (texts);"
-    until(browser, lambda: text(browser, "#columns").startswith(both))
+    both = f"columns: peso (numbers), nota (texts); {UNDERSTOOD}"
+    until(browser, lambda: text(browser, "#columns") == both)
     until(browser, lambda: list(weights(browser)) == ["c"])
     assert text(browser, "#examples") == "c"
 
     put({"b": {"precio": 1}})
     browser.find_element(By.ID, "where").send_keys("peso > 1", Keys.ENTER)
-    until(browser, lambda: text(browser, "#columns").startswith("columns: precio (numbers);"))
+    until(browser, lambda: text(browser, "#columns") == price)
     assert "there is no column 'peso'" in text(browser, "#status")
 
     assert bundled.ask("DELETE", "/datasets/brief").status == 204
