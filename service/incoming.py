@@ -197,17 +197,15 @@ WHERE = (
     'or as JSON: {"price": {"gte": 5}, "country": "ES"}'
 )
 TEXT = {"anyOf": [{"type": "string"}, {"type": "null"}]}
-WhereText = Annotated[
+Condition = Annotated[
     Any,
     BeforeValidator(_checked(parse_where)),  # what the columns are, the dataset says
-    WithJsonSchema(TEXT),
     Field(default=None, description=WHERE),
 ]
+WhereText = Annotated[Condition, WithJsonSchema(TEXT)]
 Where = Annotated[
-    Any,
-    BeforeValidator(_checked(parse_where)),  # what the columns are, the dataset says
+    Condition,
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}, {"type": "null"}]}),
-    Field(default=None, description=WHERE),
 ]
 
 

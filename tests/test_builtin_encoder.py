@@ -200,6 +200,17 @@ def test_a_very_long_text_reads_as_its_beginning(encoder: BuiltinEncoder) -> Non
     assert rows[0] @ rows[1] >= 0.999
 
 
+@pytest.mark.parametrize(("before", "is_read"), [(253, True), (254, False)])
+def test_the_254th_piece_of_a_text_is_the_last_that_is_read(
+    encoder: BuiltinEncoder, before: int, is_read: bool
+) -> None:
+    dogs = " ".join(["perro"] * before)  # a piece each, as país is
+
+    with_more, alone = encoder.encode([f"{dogs} país", dogs])
+
+    assert (np.abs(with_more - alone).max() > 1e-3) == is_read
+
+
 def test_accents_are_kept_and_composed(encoder: BuiltinEncoder) -> None:
     assert encoder.tokens("AÑO") == ["año"]
     assert encoder.tokens("an\u0303o") == ["año"]  # n and a combining tilde

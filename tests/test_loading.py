@@ -1793,6 +1793,21 @@ def test_a_type_that_is_given_wins_and_what_it_cannot_hold_is_bad() -> None:
     ]
 
 
+def test_texts_that_spell_vectors_are_some_where_they_are_said_to_be() -> None:
+    spelled = ["[1, 2]", "[3.5, 4]", "n/a"]
+    lines = "\n".join(json.dumps({"key": f"k{n}", "v": v}) for n, v in enumerate(spelled))
+    of_parquet = parquet(pa.table({"key": ["k0", "k1", "k2"], "v": spelled}))
+
+    for content, filename in ((lines, "x.jsonl"), (of_parquet, "x.parquet")):
+        assert columns(content, filename) == {"v": "text"}
+        assert columns(content, filename, columns={"v": "vector"}) == {"v": "vector"}
+        assert load(content, filename, columns={"v": "vector"}) == [
+            ("k0", ((1, 2),)),
+            ("k1", ((3.5, 4),)),
+            ("k2", (None,)),
+        ]
+
+
 def test_vectors_of_the_rarer_width_are_bad_rows() -> None:
     assert list(bad_rows('{"a": [1, 2],\n"b": [3, 4],\n"c": [5],\n"d": [1, "x"]}')) == [
         BadRow(3, "entry 3: column 'value': the vector has 1 numbers, not 2"),
@@ -2245,6 +2260,8 @@ def test_a_wrong_encoding_says_what_is_wrong() -> None:
         read_table("ñ;1\n".encode("latin-1"), LoadOptions(encoding="ascii"))
     with pytest.raises(UnreadableSource, match="byte 0x81 is not cp1252; give its encoding"):
         read_table(b"\x81;1\n", LoadOptions(encoding="cp1252"))
+    with pytest.raises(UnreadableSource, match="byte 0x81 is not cp1252; give its encoding"):
+        read_table(b"\x81")  # the half of a character, in some
 
 
 def test_more_rows_than_allowed_are_refused_and_as_many_are_not() -> None:

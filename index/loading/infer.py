@@ -227,7 +227,8 @@ class Profile:
         if style and not self.count(*CODES) and _enough(self.numbers(style), written, share):
             return "number"
         width = self.width()
-        as_wide = sum(cells for kind, cells in self.kinds.items() if kind.width == width)
+        alike = (Kind("vector", width=width or 0), Kind("list", width=width or 0))
+        as_wide = sum(self.kinds[kind] for kind in alike)
         if _enough(as_wide, written, share) or 2 * self.count("list") >= max(written, 1):
             return "vector"
         if self.count("boolean") == self.cells:

@@ -24,7 +24,7 @@ class Kind(NamedTuple):
 
 
 LABEL = Kind("label")
-QUOTED = "quoted "  # before the kind of a numeral that is a text of JSON or Parquet
+QUOTED = "quoted "  # before the kind of a numeral or vector that is a text of JSON or Parquet
 
 
 def kind_in_text(cell: str) -> Kind:
@@ -43,13 +43,16 @@ def kind_in_json(cell: object) -> Kind:
     """Tell what a cell of JSON or Parquet is: a text is a label, but for a number with a unit.
 
     Among numbers a text may also say that there is none; and one that spells a plain number is a
-    label that is ``QUOTED``, which tells how those are written, where somebody wants them read.
+    label that is ``QUOTED``, which tells how those are written, where somebody wants them read. So
+    is one that spells a vector.
     """
     if not isinstance(cell, str):
         return kind_of(cell)
     spelled = cell.strip()
     if numeral := read_numeral(spelled):
         return Kind(numeral.kind if numeral.unit else QUOTED + numeral.kind, numeral.unit)
+    if vector := parse_vector(spelled):
+        return Kind(QUOTED + "vector", width=len(vector))
     return Kind("mark") if is_missing(spelled) else LABEL
 
 

@@ -203,6 +203,7 @@ def _likelihood(sample: bytes, encoding: str) -> float:
         ignore_threshold=True,
         include_encodings=(encoding, "ascii"),
         no_match_encoding="ascii",
+        empty_input_encoding="ascii",  # the decoder waits for the rest of a character
     )[0]
     return 0.0 if found["encoding"] in ("ascii", None) else found["confidence"]
 

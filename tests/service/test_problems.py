@@ -12,10 +12,10 @@ from urllib.parse import urljoin
 
 import pytest
 
-from index import SoftDict, __version__
+from index import Catalog, SoftDict, __version__
 from index import errors as library
 from index.answers import Answer
-from index.errors import EncoderMismatch, SoftDictError
+from index.errors import EncoderMismatch, EncoderUnavailable, SoftDictError
 from service import errors as own
 from service.problems import TABLE, ProblemType, describe, problem_type
 from service.runtime import Runtime
@@ -179,6 +179,27 @@ def test_a_bundled_name_that_is_taken_during_the_start_does_not_either(
 
     state.check_ready()
     assert kept["paises"] == 1 and len(kept) == 3
+
+
+def test_an_old_dataset_whose_built_in_encoder_is_gone_does_not_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        for name in ("new", "old"):
+            catalog.create(name, encoder="random")["a"] = 1
+        old = catalog["old"]
+        old._moments.store.set_encoder(old.id, "builtin", "builtin:000000000000", 384)
+    monkeypatch.setattr("index.encoders.BUILTIN", tmp_path)  # where there is none
+    monkeypatch.setattr("index.encoders._open", {})
+
+    state = Runtime(Settings(home=tmp_path, encoder="random", bundled=False))
+    state._get_ready()
+    try:
+        state.check_ready()
+        with pytest.raises(EncoderUnavailable, match="the built-in encoder is not whole"):
+            state.catalog["old"].search("a")
+    finally:
+        state.close()
 
 
 def test_healthz_asks_for_nothing(client: CheckedClient) -> None:
