@@ -28,6 +28,7 @@ Held = NDArray[Any]  # float32, or int16 in steps of 1 / STEPS
 FETCHED = 512  # scattered rows scored at a time: they stay in the cache
 SIDES = 2  # of the cells that are looked through side by side: memory is no faster with more
 ROOM = 0.67  # of the rows asked for can come from one side: each one costs FAISS 90 ns to sort
+ONE_BY_ONE = 11  # FAISS's way for one query: its usual one groups those that share a cell
 STEPS = 32_767  # of a component held in 16 bits, between 0 and 1
 UNCACHED = 65_536  # rows: more than a cache holds
 SLOW = 3.0  # times longer is too slow
@@ -192,6 +193,7 @@ class Codes:
     """
 
     def __init__(self, index: Any) -> None:
+        index.implem = ONE_BY_ONE
         self._index = index
 
     @classmethod
