@@ -61,6 +61,7 @@ def parse_question(
     where: object = None,
     tolerance: object = None,
     columns: Sequence[Column] = (),
+    key_column: str | None = None,
     explain: bool = False,
 ) -> Question:
     """Check the arguments of a search of a dataset with these columns.
@@ -94,7 +95,7 @@ def parse_question(
         int(k) if isinstance(k, Integral) else 1,
         parsed(parse_temperature, temperature),
         parsed(parse_as_of, as_of),
-        parsed(lambda given: parse_where(given, columns), where),
+        parsed(lambda given: parse_where(given, columns, key_column=key_column), where),
         parsed(parse_tolerance, tolerance),
         explain,
     )

@@ -164,27 +164,29 @@ class BadRows(UnreadableSource):
         rows: Sequence[BadRow],
         total: int,
         *,
+        every: bool = False,
         repeated: bool = False,
         keys: str | None = None,
         numbers: Sequence[str] = (),
     ) -> None:
         """Say what to do about them, too.
 
-        ``repeated``: a key stood twice; ``keys`` is the column that was taken for theirs, and
+        ``every``: none would be left; ``repeated``: a key stood twice; ``keys`` is the column that was taken for theirs, and
         ``numbers`` those taken for numbers that hold something else: by their cells alone.
         """
         self.rows, self.total = tuple(rows), total
         shown = "; ".join(f"line {row.line}: {row.reason}" for row in self.rows[:5])
         more = f" (and {total - 5} more)" if total > 5 else ""
         counts = ", or with duplicates=first, last or mean to say which one counts"
-        advice = f"Correct them, or load with on_error=skip{counts if repeated else ''}"
+        skip = "" if every else ", or load with on_error=skip"
+        advice = f"Correct them{skip}{counts if repeated else ''}"
         if repeated and keys is not None:
-            advice += f"; if {keys!r} does not hold the keys, name the column that does with key"
+            advice += f"; if {keys!r} does not hold the keys, name the column that does with the option key"
         if numbers:
             they = (
                 "holds no numbers, name its type" if len(numbers) == 1 else "hold none, name theirs"
             )
-            advice += f"; if {' and '.join(map(repr, numbers))} {they} in columns"
+            advice += f"; if {' and '.join(map(repr, numbers))} {they} in the option columns"
         super().__init__(f"{shown}{more}. {advice}")
 
 

@@ -633,6 +633,7 @@ class SoftDict(MutableMapping[str, Any]):
             where=where,
             tolerance=tolerance,
             columns=snapshot.columns,
+            key_column=record.key_column,
             explain=explain,
         )
         if mode == "exact":
@@ -669,6 +670,7 @@ class SoftDict(MutableMapping[str, Any]):
             where=where,
             tolerance=tolerance,
             columns=snapshot.columns,
+            key_column=record.key_column,
         )
         manual = None if weights is None else blend_by_hand(self.name, snapshot, weights)
         encoder = self._encoder_of(record)

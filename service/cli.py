@@ -262,7 +262,7 @@ def load(
                 dry_run=dry_run,
                 progress=line,
             )
-        show(LoadOut.of(report), as_json, load_lines)
+        show(LoadOut.of(report), as_json, lambda loaded: load_lines(loaded, _typed))
         if not dry_run:
             _settle(catalog[name])
 
@@ -524,25 +524,35 @@ def _refuse(error: SoftDictError, as_json: bool) -> NoReturn:
         problem = describe(error).model_dump(mode="json", exclude_unset=True)
         click.echo(json.dumps(problem), err=True)
     else:
-        click.echo(f"softdict: {_typed(error)}", err=True)
+        click.echo(f"softdict: {_refused(error)}", err=True)
     sys.exit(1)
 
 
-def _typed(error: SoftDictError) -> str:
-    """Say a refusal with options as they are typed: on_error=skip is --on-error skip here."""
+def _refused(error: SoftDictError) -> str:
+    """Say a refusal, with options as they are typed."""
     from index.errors import InvalidRequest
 
+    if not isinstance(error, InvalidRequest):
+        return _typed(str(error))
+    named = [(_flagged(r"^(\w+)(\.?)", each.where), _typed(each.message)) for each in error.faults]
+    return "; ".join(f"{where}: {message}" for where, message in named)
+
+
+def _typed(words: str) -> str:
+    """Name options as they are typed: on_error=skip is --on-error skip here."""
+    return _flagged(r"\bthe option (\w+)()", _flagged(r"(?<=\bwith )(\w+)(=)", words))
+
+
+def _flagged(pattern: str, words: str) -> str:
+    """Put its flag for each option of the command, and a space for what stands behind it."""
     command = click.get_current_context().command
     flags = {each.name: each.opts[0] for each in command.params if isinstance(each, click.Option)}
 
-    def typed(found: re.Match[str]) -> str:
+    def flagged(found: re.Match[str]) -> str:
         flag = flags.get(found[1])
         return found[0] if flag is None else f"{flag} " if found[2] else flag
 
-    if isinstance(error, InvalidRequest):
-        named = [(re.sub(r"^(\w+)(\.?)", typed, each.where), each.message) for each in error.faults]
-        return "; ".join(f"{where}: {message}" for where, message in named)
-    return re.sub(r"(?<=\bwith )(\w+)(=)", typed, str(error))
+    return re.sub(pattern, flagged, words)
 
 
 def _forget_output() -> None:

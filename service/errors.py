@@ -145,5 +145,5 @@ class CannotListen(ServiceError):
 
     def __init__(self, host: str, port: int, cause: Exception) -> None:
         self.host, self.port = host, port
-        advice = "name another with SOFTDICT_PORT or SOFTDICT_HOST"
+        advice = "name another with --port or --host (SOFTDICT_PORT, SOFTDICT_HOST)"
         super().__init__(f"cannot listen on {host}:{port}: {cause}; {advice}")

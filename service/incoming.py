@@ -36,7 +36,7 @@ from index.settings import parse_tolerance
 from index.temperature import GREATEST, SMALLEST, parse_temperature
 from index.values import LARGEST
 from index.where import parse_where
-from index.wording import counted
+from index.wording import counted, shown
 
 from . import strict_json
 from .errors import MalformedRequest
@@ -389,10 +389,6 @@ class ProblemTypePath(In):
     slug: str = Field(description="last part of a problem's type, such as bad-rows")
 
 
-def _from_json_text(value: object) -> object:
-    return _json(value) if isinstance(value, str) else value
-
-
 def _json(text: str) -> Any:
     """Read JSON; what is none is one fault among the others of the request."""
     try:
@@ -425,6 +421,22 @@ def _names(value: object) -> object:
     if value.startswith("["):
         return _json(value)
     return [name.strip() for name in value.split(",") if name.strip()]
+
+
+def _types(value: object) -> object:
+    """Take types from a JSON object, or from name=type separated by commas."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("{"):
+        return _json(value)
+    types: dict[str, str] = {}
+    for pair in filter(None, map(str.strip, value.split(","))):
+        name, _, kind = (part.strip() for part in pair.rpartition("="))
+        if not name or name in types:
+            wrong = f"{shown(name)} is named twice" if name else f"{shown(pair)} is no name=type"
+            raise ValueError(f"{wrong}; write price=number, note=skip, or JSON")
+        types[name] = kind
+    return types
 
 
 def _not_too_many(given: object) -> object:
@@ -460,11 +472,12 @@ class LoadQuery(In):
     columns: Annotated[
         dict[str, Annotated[Any, AfterValidator(_column)]] | None,
         BeforeValidator(_not_too_many),
-        BeforeValidator(_from_json_text),
+        BeforeValidator(_types),
         WithJsonSchema(TEXT),
     ] = Field(
         default=None,
-        description="types of columns, where not inferred, and which are attributes, as JSON: "
+        description="types of columns, where not inferred: price=number, note=skip; or as JSON, "
+        "with which are attributes: "
         '{"price": "number", "country": {"type": "category", "attribute": true}}',
     )
     attributes: Annotated[

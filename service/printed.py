@@ -107,7 +107,8 @@ def _harmless(line: str) -> str:
     return "".join(repr(c)[1:-1] if unicodedata.category(c) == "Cc" else c for c in line)
 
 
-def load_lines(report: Any) -> Iterator[str]:
+def load_lines(report: Any, typed: Callable[[str], str]) -> Iterator[str]:
+    """Say what was loaded; ``typed`` names the options in what is advised as they are typed."""
     from index.wording import counted
 
     done = "would load" if report.dry_run else "loaded"
@@ -120,12 +121,12 @@ def load_lines(report: Any) -> Iterator[str]:
         yield f"  {report.reused:,} of {texts:,} vectors were there already"
     for name, value in (report.detected or {}).items():
         yield f"  {name}: {value}"
-    yield from (f"  {note}" for note in report.notes)
+    yield from (f"  {typed(note)}" for note in report.notes)
     for entry in report.preview:
         held = zip(entry.values.values(), report.columns, strict=True)
         yield f"  {entry.key}: " + ", ".join(_text(value, column.unit) for value, column in held)
     for row in report.bad_rows:
-        yield f"  line {row.line}: {row.reason}"
+        yield f"  line {row.line}: {typed(row.reason)}"
     if more := report.bad_row_count - len(report.bad_rows):
         yield f"  and {counted(more, 'row', 'rows')} more that cannot be read"
 

@@ -704,7 +704,7 @@ def test_numbers_are_no_keys_only_because_a_likelier_column_is_something_else(
     assert (fault.where, fault.message) == (
         "key",
         f"{said}, and no column of text is left for the keys, only 'v'; "
-        "name the column of keys with key",
+        "name the column of keys with the option key",
     )
     if "[" not in content:
         assert len(load(content, key="v", **options)) == 2  # who says so may have them
@@ -786,7 +786,7 @@ def test_an_object_of_json_is_called_one() -> None:
 
     assert value[0].reason == (
         "entry 1: column 'v': {\"x\": 1} is an object, not a label or text; "
-        "leave it out with the type 'skip'"
+        "leave it out with the type 'skip' in the option columns"
     )
     assert key[0].reason == 'entry 1: a key is text, not an object: {"x": 1}'
 
@@ -796,7 +796,7 @@ def test_an_object_of_json_is_called_one() -> None:
     ['[{"key": "a", "v": 1, "tags": ["x"]}]', '{"a": {"v": 1, "tags": {"x": 1}}}'],
 )
 def test_a_column_of_nested_json_can_be_left_out_as_is_said(content: str) -> None:
-    assert "leave it out with the type 'skip'" in bad_rows(content)[0].reason
+    assert "leave it out with the type 'skip' in the option columns" in bad_rows(content)[0].reason
     assert load(content, columns={"tags": "skip"}) == [("a", (1,))]
 
 
@@ -1417,7 +1417,7 @@ def test_columns_in_two_styles_are_mixed() -> None:
 LIKE = "is not a number like the others"
 GAP = "; if it says that there is none, name it in the option missing"
 SPOILED = "would be spoiled as a number"
-WANTED = "; if numbers are wanted, name that type in columns"
+WANTED = "; if numbers are wanted, name that type in the option columns"
 UNCLEAR = (
     "whether its points or commas are of thousands or of decimals cannot be told; say which with "
     "the option decimal"
@@ -2286,10 +2286,12 @@ def test_more_columns_than_any_table_has_are_refused() -> None:
 
 
 def test_skipping_every_row_is_no_load() -> None:
+    options = LoadOptions(columns={"value": "number"}, on_error="skip", header=False)
+
     with pytest.raises(UnreadableSource, match=r"none of its 2 rows can be loaded; line 1: "):
-        read_table(
-            b"a,x\nb,y\n", LoadOptions(columns={"value": "number"}, on_error="skip", header=False)
-        )
+        read_table(b"a,x\nb,y\n", options)
+    with pytest.raises(BadRows, match=r"'y' is not a number\. Correct them$"):  # so none is advised
+        read_table(b"a,x\nb,y\n", replace(options, on_error="stop"))
 
 
 @pytest.mark.parametrize(
@@ -2356,7 +2358,7 @@ def test_columns_that_are_not_there_are_named_with_those_that_are() -> None:
     assert [fault.message for fault in caught.value.faults] == [
         "there is no column 'w'; there are: v",
         "there is no column 'x'; there are: v",
-        "'key' holds the keys, which are text; if it does not, name the column of keys with key",
+        "'key' holds the keys, which are text; if it does not, name the column of keys with the option key",
     ]
     with pytest.raises(InvalidRequest) as caught:
         read_table(b"key,v\na,1\n", LoadOptions(columns={"w": "text"}, attributes=("x",)))
@@ -2448,7 +2450,7 @@ def test_who_adds_a_file_without_a_column_is_told_which_values_are_lost() -> Non
             b"name,price,stock\nuno,1,2\n",
             "'name' is a column of values, and no column of text is left for the keys, only "
             "'stock'; this dataset has them in 'sku', and the file has no such column; "
-            "name the column of keys with key",
+            "name the column of keys with the option key",
         ),
     ],
 )
@@ -2882,7 +2884,7 @@ def test_codes_with_a_point_keep_their_zeros() -> None:
     [
         ("k,p\na,05.50\nb,02.75\nc,03.25\n", ["'p' is text: on line 2, '05.50' would be spoiled"
          " as a number, as would '02.75' on line 3 and '03.25' on line 4; if numbers are wanted, "
-         "name that type in columns"]),
+         "name that type in the option columns"]),
         ('k,p\na,"01,10"\nb,2.20\nc,3.30\nd,4.40\n', ["'p' is text: on line 2, '01,10' is not a "
          "number like the others"]),
         ("k\tp\na\t1,250 kg\nb\t2,300 kg\n", [f"'p' is text: {UNCLEAR}"]),
@@ -2981,7 +2983,9 @@ def test_keys_that_a_gap_made_fractions_are_whole() -> None:
 
 def test_what_is_wrong_with_a_guess_is_advised() -> None:
     houses = "k,house\n" + "".join(f"n{n},{n}\n" for n in range(1, 41)) + "z,12a\n"
-    with pytest.raises(BadRows, match=r"; if 'house' holds no numbers, name its type in columns$"):
+    with pytest.raises(
+        BadRows, match=r"; if 'house' holds no numbers, name its type in the option columns$"
+    ):
         load(houses)
     assert load(houses, columns={"house": "text"})[-1] == ("z", ("12a",))
     twice = "aisle,price\nx,1\nx,2\n"

@@ -678,6 +678,40 @@ def test_a_column_at_the_fault_that_wants_brackets_is_shown_in_them(given: str) 
         'price = 5 or "sale price',
         "price < 5 5 and sale price < 3",
     ):
-        with pytest.raises(InvalidRequest) as refused:
-            parse_where(other, columns)
-        assert "written" not in refused.value.faults[0].message
+        for known in (columns, None):
+            with pytest.raises(InvalidRequest) as refused:
+                parse_where(other, known)
+            assert "written" not in refused.value.faults[0].message
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("Precio de venta < 5", "[Precio de venta]"),
+        ("¿Activo? = Sí", "[¿Activo?]"),
+        ("not (Stock (uds.) > 5)", "[Stock (uds.)]"),
+        ("a = 1 and código postal in (28013)", "[código postal]"),
+        ("a is missing or not €/m² is missing", "[€/m²]"),
+        ("a = 1 and and b = 2", ""),
+        ("1 000 < b", ""),
+        ("no quiero esto", ""),
+        ("a and " * 1_500 + " " * 1_000 + "b c", ""),
+    ],
+)
+def test_what_may_be_a_column_that_wants_brackets_is_shown_where_none_is_known(
+    given: str, written: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse_where(given)
+    assert refused.value.faults[0].message.partition("; the column is written ")[2] == written
+
+
+def test_a_condition_on_the_keys_is_told_that_they_are_none_of_its_columns() -> None:
+    d = SoftDict({"a": 1}, encoder="random")
+
+    with pytest.raises(InvalidRequest) as refused:
+        d.search("a", where="key = a and k = 1")
+    assert [fault.message for fault in refused.value.faults] == [
+        "character 1: 'key' holds the keys; a condition is on the other columns",
+        "character 13: there is no column 'k'; there are: value",
+    ]

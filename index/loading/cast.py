@@ -120,7 +120,7 @@ def _number_of_cell(
         raise in_another_unit(shown_value(spelled), numeral.unit, column)
     number = _within_limits(numeral.number(style), column)
     if numeral.is_code and not spoil:
-        wanted = "if that is meant, name its type, number, in columns"
+        wanted = "if that is meant, name its type, number, in the option columns"
         raise WrongValue(column.name, f"{shown_value(spelled)} would become {number}; {wanted}")
     return number
 

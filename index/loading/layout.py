@@ -24,7 +24,7 @@ from index.values import EXACT
 from index.wording import counted, listed, shown
 
 _HELD = {"number": "numbers", "vector": "vectors", "category": "labels", "text": "texts"}
-_NAME_IT = "name the column of keys with key"
+_NAME_IT = "name the column of keys with the option key"
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,9 @@ class _Evidence:
         if cells:
             told = _told(cells, more, place, "would be spoiled as a number", "as would")
             wanted = any(_is_exact(cell.value, style) for cell in cells)
-            advice = "; if numbers are wanted, name that type in columns" if wanted else ""
+            advice = (
+                "; if numbers are wanted, name that type in the option columns" if wanted else ""
+            )
             yield f"{beginning}{told}{advice}"
         cells, more = profile.strange(style)
         if cells:

@@ -162,6 +162,7 @@ class Table:
             raise BadRows(
                 bad,
                 self.bad_row_count,
+                every=not firsts,
                 repeated=repeated,
                 keys=self.key_column if self._layout.guessed_key else None,
                 numbers=[name for name in self._unfit if name in self._guessed],

@@ -65,15 +65,16 @@ class Spot:
 class Builder:
     """Makes conditions, and collects what is wrong with them."""
 
-    def __init__(self, columns: Sequence[Column] | None) -> None:
+    def __init__(self, columns: Sequence[Column] | None, key_column: str | None) -> None:
         self._columns = None if columns is None else {column.name: column for column in columns}
+        self._key_column = key_column
         self._conditions = self._values = 0
         self.faults: list[Fault] = []
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...] | None:
         """The columns' names, where they are known."""
-        return tuple(self._columns or ())
+        return None if self._columns is None else tuple(self._columns)
 
     def refuse(self, spot: Spot, message: str) -> Where:
         """Note a fault, and give a condition to go on with; of many the first ones say enough."""
@@ -133,6 +134,9 @@ class Builder:
         if self._conditions > MOST:
             raise InvalidRequest(Fault("where", f"at most {MOST} comparisons"))
         if self._columns is None:
+            return None
+        if name not in self._columns and name == self._key_column:
+            self.refuse(at, f"{name!r} holds the keys; a condition is on the other columns")
             return None
         if name not in self._columns:
             near = get_close_matches(name[:100], self._columns, n=1)

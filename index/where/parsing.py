@@ -13,10 +13,13 @@ from index.where.document import read_document, read_json
 LONGEST = 10_000  # characters of a text
 
 
-def parse_where(given: object, columns: Sequence[Column] | None = None) -> Where | None:
+def parse_where(
+    given: object, columns: Sequence[Column] | None = None, *, key_column: str | None = None
+) -> Where | None:
     """Read ``where``: text, the JSON form as text (it starts with a brace), or as a mapping.
 
-    Without ``columns`` only the form is checked, not what the columns are.
+    Without ``columns`` only the form is checked, not what the columns are; ``key_column`` is that
+    of the keys, which no condition can be on.
 
     Raises
     ------
@@ -25,7 +28,7 @@ def parse_where(given: object, columns: Sequence[Column] | None = None) -> Where
     """
     if given is None:
         return None
-    builder = Builder(columns)
+    builder = Builder(columns, key_column)
     if isinstance(given, str):
         if len(given) > LONGEST:
             raise InvalidRequest(Fault("where", f"at most {LONGEST:,} characters"))

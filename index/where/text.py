@@ -12,6 +12,7 @@ from lark.exceptions import VisitError
 from lark.visitors import Transformer_NonRecursive
 
 from index.errors import InvalidRequest
+from index.naming import LONGEST_COLUMN
 from index.where.building import MARKED, PLAIN, Builder, Spot, pointed, read_numeral
 from index.where.conditions import Operator, Where
 from index.wording import shown
@@ -55,6 +56,14 @@ NUMBER.1 : /[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?(?![\w.])/i
 %ignore /\s+/
 """
 OPENING = tuple("[\"'“‘«")  # of a bracket or a quote
+# What stands where a column would, up to an operator, where nobody knows the columns.
+_NO_NAME = "=<>!≠≤≥\\[\\]\"'“”‘’«»"
+_NAMED = re.compile(
+    r"(?:^|(?<!\w)(?:and|or)(?!\w))[\s(]*(?:not(?!\w)[\s(]*)*"
+    rf"(?P<name>[^\s({_NO_NAME}][^{_NO_NAME}]{{,{LONGEST_COLUMN}}}?)\s*"
+    rf"(?:[=<>!≠≤≥]|(?<!\w)(?:in|is|not){_END})",
+    re.IGNORECASE,
+)
 # What is unequal is compared for equality, and denied (``denied``).
 OPERATORS: dict[str, Operator] = {"==": "=", "!=": "=", "<>": "=", "≠": "=", "≤": "<=", "≥": ">="}
 BEGIN = {
@@ -86,7 +95,8 @@ def read_text(given: str, builder: Builder) -> Where:
         tree = _parser().parse(given)
     except UnexpectedInput as error:
         place = _place(error, given)
-        said = _words(error, given, place) + _bracketed(builder.names, given, place)
+        said = _words(error, given, place)
+        said += _bracketed(_named(given) if builder.names is None else builder.names, given, place)
         raise InvalidRequest(Spot(character=1 + place).fault(said)) from None
     try:
         return cast(Where, _Reader(builder).transform(tree))
@@ -186,6 +196,16 @@ def _words(error: UnexpectedInput, given: str, place: int) -> str:
     if token.type == "$END":
         return f"the condition ends too early{expected}"
     return f"{shown(str(token))} is not expected here{expected}"
+
+
+def _named(given: str) -> list[str]:
+    """Give what may be names of columns, of several words or with signs in them."""
+    names = (match["name"] for match in _NAMED.finditer(given))
+    return [
+        name
+        for name in names
+        if re.search(r"[^\W\d]", name) and name.split()[0].casefold() not in KEYWORDS
+    ]
 
 
 def _bracketed(names: Collection[str], given: str, place: int) -> str:

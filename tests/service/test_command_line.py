@@ -423,6 +423,11 @@ def test_a_refusal_is_code_1_and_one_line_on_stderr(run: Run, table: str) -> Non
     [
         ("load FILE --name d", "a dataset 'd' exists; delete it, or load with --if-exists replace"),
         ("load BAD --name e", "--on-error skip"),
+        ("load TITLE --name e", "or say with --header that there is none"),
+        (
+            "load FILE --name e --column v=vector",
+            "'1' is text, not a list of numbers. Correct them",
+        ),
         ("load BAD --name e --format csv --attribute q", "--attribute: there is no column 'q'"),
         ("load FILE --name e --column q=text", "--column: there is no column 'q'; there are: v"),
         ("load FILE --name e --key q", "--key: there is no column 'q'; there are: k, v"),
@@ -437,13 +442,25 @@ def test_a_refusal_names_options_as_they_are_typed(
 ) -> None:
     (tmp_path / "file.csv").write_text("k,v\na,1\n")
     (tmp_path / "bad").write_text("k,v\na,1\na,2\n")
+    (tmp_path / "title.csv").write_text("Prices of May;;\n;;\nk;v;w\na;1;2\nb;3;4\n")
     run("load", str(tmp_path / "file.csv"), "--name", "d")
 
-    places = {"FILE": str(tmp_path / "file.csv"), "BAD": str(tmp_path / "bad")}
+    files = {"FILE": "file.csv", "BAD": "bad", "TITLE": "title.csv"}
+    places = {word: str(tmp_path / name) for word, name in files.items()}
     refused = run(*(places.get(word, word) for word in args.split()))
 
     assert refused.returncode == 1
     assert said in refused.stderr.splitlines()[-1]
+
+
+def test_the_notes_of_a_load_name_options_as_they_are_typed(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("k,code,v\na,01234,5\nb,28013,n. a. yet\nc,3,6\n")
+
+    said = run("load", str(tmp_path / "a.csv"), "--name", "a").stdout
+
+    assert said.count("name that type in --column") == 1
+    assert "name it in --missing" in said
+    assert "option" not in said
 
 
 def test_an_empty_name_is_not_the_first_dataset(run: Run, table: str) -> None:
@@ -728,7 +745,7 @@ def test_a_port_that_is_taken_is_said_so(tmp_path: Path, service: Service) -> No
 
     assert (stopped.returncode, "Traceback" in stopped.stderr) == (1, False)
     assert f"cannot listen on 127.0.0.1:{service.address[1]}" in stopped.stderr
-    assert "name another with SOFTDICT_PORT" in stopped.stderr
+    assert "name another with --port or --host" in stopped.stderr
 
 
 @pytest.mark.parametrize("place", ["--encoder", "SOFTDICT_ENCODER"])

@@ -115,14 +115,15 @@ def test_the_unit_of_numbers_is_said_with_them(make: Make) -> None:
     assert values(client, "precios")["mesa"] == {"precio": 30, "nota": 9}
 
 
-def test_a_form_s_fields_are_the_options(make: Make) -> None:
+@pytest.mark.parametrize("columns", ['{"price": "number", "x": "skip"}', "price = number,x=skip,"])
+def test_a_form_s_fields_are_the_options(make: Make, columns: str) -> None:
     client = make()
     csv = b"x|word|price\n1|a|7\n2|a|9\n3|b|zero\n"
     fields = {
         "name": "precios",
         "key": "word",
         "delimiter": "|",
-        "columns": '{"price": "number", "x": "skip"}',
+        "columns": columns,
         "on_error": "skip",
         "duplicates": "mean",
         "temperature": "0.25",
@@ -463,13 +464,32 @@ def test_every_wrong_option_is_named_at_once(make: Make) -> None:
 
 
 def test_what_is_not_json_is_one_fault_among_the_others(make: Make) -> None:
-    wrong = {"columns": "price", "attributes": "[", "header": "maybe", "foo": "1", "format": "xml"}
+    wrong = {"columns": "{", "attributes": "[", "header": "maybe", "foo": "1", "format": "xml"}
     url = "/datasets?" + urlencode({"name": "p", **wrong})
     faults = make().faults("POST", url, data=CSV, content_type="text/csv")
 
     assert set(faults) == set(wrong)
-    assert faults["columns"] == "this is not JSON: Expecting value: line 1 column 1 (char 0)"
+    assert (
+        faults["columns"]
+        == "this is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
+    )
     assert faults["attributes"].startswith("this is not JSON: ")
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ("price", "'price' is no name=type; write price=number, note=skip, or JSON"),
+        ("a=text, =number", "'=number' is no name=type; write"),
+        ("a=text, a=number", "'a' is named twice; write"),
+        ("a=money", "write number, vector, category, text or skip"),
+        ("a=", "write number, vector, category, text or skip"),
+    ],
+)
+def test_types_are_pairs_of_names_and_types(make: Make, columns: str, said: str) -> None:
+    faults = make().faults("POST", "/datasets", **form(CSV, name="p", columns=columns))
+
+    assert said in next(iter(faults.values()))
 
 
 NO_VECTOR = {
