@@ -171,8 +171,9 @@ class BadRows(UnreadableSource):
     ) -> None:
         """Say what to do about them, too.
 
-        ``every``: none would be left; ``repeated``: a key stood twice; ``keys`` is the column that was taken for theirs, and
-        ``numbers`` those taken for numbers that hold something else: by their cells alone.
+        ``every``: none would be left; ``repeated``: a key stood twice; ``keys`` is the column that
+        was taken for theirs, and ``numbers`` those taken for numbers that hold something else: by
+        their cells alone.
         """
         self.rows, self.total = tuple(rows), total
         shown = "; ".join(f"line {row.line}: {row.reason}" for row in self.rows[:5])
@@ -181,7 +182,8 @@ class BadRows(UnreadableSource):
         skip = "" if every else ", or load with on_error=skip"
         advice = f"Correct them{skip}{counts if repeated else ''}"
         if repeated and keys is not None:
-            advice += f"; if {keys!r} does not hold the keys, name the column that does with the option key"
+            other = "name the column that does with the option key"
+            advice += f"; if {keys!r} does not hold the keys, {other}"
         if numbers:
             they = (
                 "holds no numbers, name its type" if len(numbers) == 1 else "hold none, name theirs"

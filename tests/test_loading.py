@@ -2358,7 +2358,8 @@ def test_columns_that_are_not_there_are_named_with_those_that_are() -> None:
     assert [fault.message for fault in caught.value.faults] == [
         "there is no column 'w'; there are: v",
         "there is no column 'x'; there are: v",
-        "'key' holds the keys, which are text; if it does not, name the column of keys with the option key",
+        "'key' holds the keys, which are text; if it does not, "
+        "name the column of keys with the option key",
     ]
     with pytest.raises(InvalidRequest) as caught:
         read_table(b"key,v\na,1\n", LoadOptions(columns={"w": "text"}, attributes=("x",)))

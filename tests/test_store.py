@@ -1041,7 +1041,8 @@ def test_a_file_with_columns_that_the_dataset_has_not_says_what_to_do_with_them(
         skipped = LoadOptions(format="csv", columns={"w": "skip", "u": "skip"})
         catalog.load("t", rows, skipped, if_exists="append")
 
-        said = "the dataset has no such column; there are: v; leave it out with the type 'skip' in the option columns"
+        skip = "leave it out with the type 'skip' in the option columns"
+        said = f"the dataset has no such column; there are: v; {skip}"
         faults = [(fault.where, fault.message) for fault in refused.value.faults]
         assert faults == [("columns.w", said), ("columns.u", said)]
         assert dict(catalog["t"]) == {"a": 1, "b": 2}

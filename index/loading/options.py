@@ -28,7 +28,8 @@ KINDS: dict[str, tuple[Any, str]] = {
     "max_key_length": (int, "a whole number"),
 }
 COLUMN_CHOICES = ("number", "vector", "category", "text", "skip")
-LEAVE_OUT = "leave it out with the type 'skip' in the option columns"  # said of a column that cannot be read
+# Said of a column that cannot be read.
+LEAVE_OUT = "leave it out with the type 'skip' in the option columns"
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ const TEXTS = {
     would: "An exact lookup would have said:", nothing: "nothing",
     found: "A key is written exactly “{0}”.", missing: "No key is written exactly “{0}”.",
     where: "only entries where (optional)", excluded: "No key that meets the condition is written exactly “{0}”.",
-    unmet: "No entry meets the condition; labels must match letter by letter.",
-    columns: "columns: {0}; and, or, not, in (…) and is missing are understood", example: "for example: {0}", tolerance: "margin of error (0 is exact)",
+    unmet: "No entry meets the condition.", letters: "Labels must match letter by letter.",
+    misread: "In the condition, {0} is {1}: the point stands before decimals.",
+    columns: "and, or, not, in (…) and is missing are understood; columns: {0}", example: "for example: {0}", tolerance: "margin of error (0 is exact)",
     encoder: "the encoder's own", fitted: "fitted to the values", given: "given", setting: "the dataset's own",
-    others: "all others", more: "Show more keys", listed: "Keys listed: {0}.", first: "Only the first {0} are listed.", keys: "keys: {0}", score: "cosine", between: "90% {2} lies between {0} and {1}", at: "90% {2} lies at {0}",
+    others: "all others", othersLabels: "all other labels", more: "Show more keys", listed: "Keys listed: {0}.", first: "Only the first {0} are listed.", keys: "keys: {0}", score: "cosine", between: "90% {2} lies between {0} and {1}", at: "90% {2} lies at {0}",
     ofAll: "of the weight", ofKnown: "of that weight", median: "median {0}",
     temperature: "Temperature τ", effective: "Effective keys",
     sure: "Probability that an answer is here at all: {0}.",
@@ -30,10 +31,12 @@ const TEXTS = {
     sampled: "{0} of {1}, with {2} of the weight; weights within ±{3}",
     of: "{0} of {1}", known: "{0} of the weight has a value.",
     own: "Load, download or delete a table", keyColumn: "Column of keys (found if left empty)",
+    types: "Types of columns (found), skip leaves one out: price=number, note=skip",
+    header: "First line", headed: "names the columns (yes)", headless: "is a row like the others (no)",
     attributes: "Columns to filter by and not to blend, separated by commas",
     gaps: "Texts that mean “no value”, separated by commas", file: "File", name: "Name", load: "Load", cancel: "Cancel",
     duplicates: "A repeated key", error: "is a fault (error)", firstOne: "keeps its first values (first)", lastOne: "keeps its last values (last)", mean: "gets their mean (mean)",
-    charset: "Encoding of the text (found if left empty)", decimal: "Decimal mark", byLooks: "found for each column", point: "point: 1.5", comma: "comma: 1,5",
+    charset: "Encoding of the text (found if left empty)", decimal: "Decimal mark", byLooks: "found for each column", byRows: "found by what stands in it", point: "point: 1.5", comma: "comma: 1,5",
     replace: "replace the dataset of that name, if there is one",
     skip: "leave out rows that cannot be read", leftOut: "Rows left out: {0}.",
     taken: "There is a dataset of that name already: tick “replace”, or choose another name.",
@@ -57,17 +60,18 @@ const TEXTS = {
     key: "key", logit: "cosine/τ", exp: "exp(cosine/τ − max)", weight: "weight = exp/Z",
   },
   es: {
-    tagline: "Un diccionario que responde por el significado.",
-    question: "Buscar", dataset: "en los datos", ask: "Preguntar", try: "Prueba",
+    tagline: "Un diccionario que responde según el significado.",
+    question: "Buscar", dataset: "en el conjunto", ask: "Preguntar", try: "Prueba",
     auto: "temperatura automática", sharp: "nítida", flat: "plana",
     soft: "Por significado", weights: "Cuánto cuenta cada clave", exact: "Por búsqueda exacta",
     would: "Una búsqueda exacta habría dicho:", nothing: "nada",
     found: "Hay una clave escrita exactamente así: «{0}».", missing: "Ninguna clave está escrita exactamente así: «{0}».",
     where: "solo las entradas donde (opcional)", excluded: "Ninguna clave que cumpla la condición está escrita exactamente así: «{0}».",
-    unmet: "Ninguna entrada cumple la condición; las etiquetas tienen que coincidir letra por letra.",
-    columns: "columnas: {0}; se entienden and, or, not, in (…) e is missing", example: "por ejemplo: {0}", tolerance: "margen de error (0 es exacto)",
-    encoder: "la del encoder", fitted: "ajustada a los valores", given: "dada", setting: "la de los datos",
-    others: "las demás", more: "Mostrar más claves", listed: "Claves en la lista: {0}.", first: "Solo están en la lista las {0} primeras.", keys: "claves: {0}", score: "coseno", between: "el 90 % {2} está entre {0} y {1}", at: "el 90 % {2} está en {0}",
+    unmet: "Ninguna entrada cumple la condición.", letters: "Las etiquetas tienen que coincidir letra por letra.",
+    misread: "En la condición, {0} es {1}: el punto separa los decimales.",
+    columns: "se entienden and, or, not, in (…) e is missing; columnas: {0}", example: "por ejemplo: {0}", tolerance: "margen de error (0 es exacto)",
+    encoder: "la del encoder", fitted: "ajustada a los valores", given: "dada", setting: "la del conjunto",
+    others: "las demás", othersLabels: "las demás etiquetas", more: "Mostrar más claves", listed: "Claves en la lista: {0}.", first: "Solo están en la lista las {0} primeras.", keys: "claves: {0}", score: "coseno", between: "el 90 % {2} está entre {0} y {1}", at: "el 90 % {2} está en {0}",
     ofAll: "del peso", ofKnown: "de ese peso", median: "mediana {0}",
     temperature: "Temperatura τ", effective: "Claves efectivas",
     sure: "Probabilidad de que aquí haya alguna respuesta: {0}.",
@@ -76,20 +80,22 @@ const TEXTS = {
     hand: "Con tus propios pesos", handHelp: "Da a estas claves los pesos que tú elegirías; se ajustan para que sumen el 100 %.",
     weightless: "Escribe al menos un peso mayor que cero.",
     weird: "No se puede leer como peso: {0}. Escribe números a partir de 0, como 12,5 o 12,5 %.",
-    bare: "la clave está, pero no tiene valores", unblended: "Estos datos no tienen ninguna columna de valores que mezclar.",
+    bare: "la clave está, pero no tiene valores", unblended: "Este conjunto no tiene ninguna columna de valores que mezclar.",
     help: "Cómo leer esto",
-    guide: "Todas las claves responden, cada una según lo que se parece su significado al de la pregunta: el coseno, de −1 a 1.\nLos pesos suman el 100 % aunque nada encaje. Por eso, mira primero la probabilidad de que aquí haya alguna respuesta.\nLa respuesta mezcla los valores según esos pesos. El intervalo con el 90 % del peso describe tu tabla; no promete nada sobre un valor que no está en ella.\nLa temperatura τ hace los pesos más nítidos o más planos: de dos claves cuyos cosenos distan τ, una pesa 2,7 veces lo que la otra.\nClaves efectivas: cuántas claves responden de verdad.\nEn un dibujo, los puntos son claves, más grandes cuanto más pesan; la banda tiene el 90 % del peso y la raya es la respuesta.\nDonde a algunas claves les falta el valor, la respuesta sale de las otras; si estas tienen menos de la mitad del peso, se muestra en pequeño.\nEl margen de error es lo que los pesos pueden distar de los exactos. Cuenta en datos de 100.000 claves o más, donde no hace falta puntuar la mayoría de las claves una a una.",
+    guide: "Todas las claves responden, cada una según lo que se parece su significado al de la pregunta: el coseno, de −1 a 1.\nLos pesos suman el 100 % aunque nada encaje. Por eso, mira primero la probabilidad de que aquí haya alguna respuesta.\nLa respuesta mezcla los valores según esos pesos. El intervalo con el 90 % del peso describe tu tabla; no promete nada sobre un valor que no está en ella.\nLa temperatura τ hace los pesos más nítidos o más planos: de dos claves cuyos cosenos distan τ, una pesa 2,7 veces lo que la otra.\nClaves efectivas: cuántas claves responden de verdad.\nEn un dibujo, los puntos son claves, más grandes cuanto más pesan; la banda tiene el 90 % del peso y la raya es la respuesta.\nDonde a algunas claves les falta el valor, la respuesta sale de las otras; si estas tienen menos de la mitad del peso, se muestra en pequeño.\nEl margen de error es lo que los pesos pueden distar de los exactos. Cuenta en conjuntos de 100.000 claves o más, donde no hace falta puntuar la mayoría de las claves una a una.",
     scored: "Claves puntuadas", everyKey: "todas",
     sampled: "{0} de {1}, con el {2} del peso; pesos con un margen de ±{3}",
     of: "{0} de {1}", known: "El {0} del peso tiene un valor.",
-    own: "Cargar, descargar o borrar una tabla", keyColumn: "Columna de claves (si se deja vacía, se averigua)",
+    own: "Cargar, descargar o borrar un conjunto", keyColumn: "Columna de claves (si se deja vacía, se averigua)",
+    types: "Tipos de las columnas (se averiguan), skip deja fuera una: precio=number, nota=skip",
+    header: "Primera línea", headed: "da nombre a las columnas (yes)", headless: "es una fila más (no)",
     attributes: "Columnas para filtrar y no mezclar, separadas por comas",
     gaps: "Textos que significan «sin valor», separados por comas", file: "Fichero", name: "Nombre", load: "Cargar", cancel: "Cancelar",
     duplicates: "Una clave repetida", error: "es un error (error)", firstOne: "conserva los primeros valores (first)", lastOne: "conserva los últimos valores (last)", mean: "recibe la media (mean)",
-    charset: "Codificación del texto (si se deja vacía, se averigua)", decimal: "Signo decimal", byLooks: "se averigua en cada columna", point: "punto (point): 1.5", comma: "coma (comma): 1,5",
-    replace: "reemplazar los datos que tengan ese nombre, si los hay",
+    charset: "Codificación del texto (si se deja vacía, se averigua)", decimal: "Signo decimal", byLooks: "se averigua en cada columna", byRows: "se averigua por lo que contiene", point: "punto (point): 1.5", comma: "coma (comma): 1,5",
+    replace: "reemplazar el conjunto de ese nombre, si lo hay",
     skip: "dejar fuera las filas que no se puedan leer", leftOut: "Filas que quedan fuera: {0}.",
-    taken: "Ya hay datos con ese nombre: marca «reemplazar» o elige otro nombre.",
+    taken: "Ya hay un conjunto con ese nombre: marca «reemplazar» o elige otro nombre.",
     number: "números", vector: "vectores", category: "etiquetas", text: "textos", undecided: "aún nada", filter: "para filtrar",
     formats: "CSV, TSV, una tabla de Markdown, JSON, JSON Lines o Parquet: una columna de claves y las demás de valores. No sale de esta máquina.",
     formula: "pesos = softmax(q Kᵀ / τ), respuesta = pesos · V. Todo se calcula en esta máquina.",
@@ -98,8 +104,8 @@ const TEXTS = {
       "unreadable-source": "Este fichero no se puede leer como una tabla.",
       "bad-rows": "Algunas filas no se pueden cargar.",
       "not-enough-memory": "La carga no cabría en la memoria.",
-      "encoder-unavailable": "No se puede abrir el encoder de estos datos.",
-      "encoder-mismatch": "Estos datos se escribieron con otro encoder.",
+      "encoder-unavailable": "No se puede abrir el encoder de este conjunto.",
+      "encoder-mismatch": "Este conjunto se escribió con otro encoder.",
       "store-locked": "Otro proceso está escribiendo en la carpeta de los datos.",
       busy: "Hay otra escritura en marcha, quizá una carga; prueba más tarde.",
       "disk-full": "El disco no admite más; no se ha guardado nada de esto.",
@@ -114,15 +120,15 @@ const TEXTS = {
       "cross-origin": "El servicio no deja que se cambie nada desde esta dirección.",
       internal: "Algo ha fallado dentro del servicio.",
     },
-    empty: "Aún no hay datos: carga una tabla tuya.",
-    hollow: "Los datos «{0}» no tienen entradas: carga una tabla con ese nombre y marca «reemplazar», o añade entradas por la API.",
-    absent: "No hay datos que se llamen «{0}»: elige otros.",
+    empty: "Aún no hay ningún conjunto: carga una tabla tuya.",
+    hollow: "El conjunto «{0}» no tiene entradas: carga una tabla con ese nombre y marca «reemplazar», o añade entradas por la API.",
+    absent: "No hay ningún conjunto que se llame «{0}»: elige otro.",
     unreachable: "El servicio no responde.", sending: "Enviando…", queued: "Esperando turno…",
     reading: "Leyendo", encoding: "Codificando", writing: "Escribiendo", left: "quedan {0}", leftOne: "queda {0}", loaded: "Entradas cargadas: {0}. Columna de claves: {1}. Las demás: {2}.",
-    lost: "El servicio ya no sabe nada de la carga; quizá se ha vuelto a arrancar. Si la tabla no está entre los datos, vuelve a cargarla: lo ya codificado se conserva.",
+    lost: "El servicio ya no sabe nada de la carga; quizá se ha vuelto a arrancar. Si la tabla no está entre los conjuntos, vuelve a cargarla: lo ya codificado se conserva.",
     inEnglish: "El servicio lo explica en inglés:", asking: "Preguntando…",
-    remove: "Borrar los datos «{0}»…", certain: "¿Borrar los datos «{0}» (entradas: {1})? No se podrán recuperar.", removed: "Borrados: {0}.",
-    overwrite: "¿Reemplazar los datos «{0}» (entradas: {1})? Los de ahora no se podrán recuperar.", download: "Descargar «{0}» como", excel: "CSV con coma decimal (Excel)",
+    remove: "Borrar el conjunto «{0}»…", certain: "¿Borrar el conjunto «{0}» (entradas: {1})? No se podrá recuperar.", removed: "Borrado: {0}.",
+    overwrite: "¿Reemplazar el conjunto «{0}» (entradas: {1})? Lo que tiene ahora no se podrá recuperar.", download: "Descargar «{0}» como", excel: "CSV con coma decimal (Excel)",
     go: "Ir a «{0}»", stopped: "Cancelado. Si ya había llegado todo, se carga de todos modos.",
     cancelled: "Cancelado; no se ha cargado nada.", noValue: "sin valor",
     steps: "Cada paso, con sus números", json: "Lo mismo en JSON", tokens: "Tokens de la pregunta",
@@ -137,9 +143,11 @@ const EXAMPLES = {
 };
 const SVG = "http://www.w3.org/2000/svg";
 const SHOWN = 10; // keys that are listed, unless more are asked for
+const LABELS = 5; // whose shares are shown
 const SPOKEN = 3; // columns that a screen reader is told of at once
 const LONGEST = 60; // characters of an example, or of a value in large letters
 const HEAVIEST = 1e150; // what the service takes for a weight
+const BRIEF = 50_000; // bytes of a table that is loaded before there is any progress to show
 const GLIMPSE = 100; // pixels of an answer that are seen to be one
 const BLAMED = { "dataset-exists": "name", "unreadable-source": "file", "bad-rows": "file", "too-large": "file" }; // the field that a problem is about where it names none
 
@@ -327,8 +335,9 @@ async function ask() {
     if (isStale(found.soft)) await relist();
     if (mine.signal.aborted) return;
     last = { ...found, question };
-    say();
+    say(() => misread(question));
     draw();
+    if (!offered.length) examples().catch(() => {}); // they went with an outage
   } catch (error) {
     if (error.name === "AbortError") return;
     if (error.fields?.includes("k")) {
@@ -344,6 +353,14 @@ async function ask() {
     clearTimeout(slow);
   }
   $("result").classList.remove("waiting");
+}
+
+// Where the comma is decimal, 1.200 may have been meant as a thousand and more: it is said how it is read.
+function misread({ where = "" }) {
+  if (number(1.5)[1] !== ",") return [];
+  const bare = where.trimStart().startsWith("{") ? "" : where.replace(/\[[^\]]*\]|"[^"]*"|'[^']*'|“[^”]*”|‘[^’]*’|«[^»]*»/g, " ");
+  const found = bare.match(/(?<![\w.,])[1-9]\d{0,2}\.\d{3}(?![\w.,])/);
+  return found ? [t("misread", found[0], number(Number(found[0])))] : [];
 }
 
 // What a person asked for is brought into a window that ends above it.
@@ -427,9 +444,12 @@ function draw() {
 }
 
 function trust({ confidence, attention, dataset }, { where }) {
-  if (!attention.keys) return t(where ? "unmet" : "hollow", dataset);
+  if (!attention.keys && where) return namesLabels(dataset, where) ? `${t("unmet")} ${t("letters")}` : t("unmet");
+  if (!attention.keys) return t("hollow", dataset);
   return confidence === null ? t("unknown") : t(confidence < 0.5 ? "unsure" : "sure", share(confidence));
 }
+
+const namesLabels = (dataset, where) => (columns[dataset] ?? []).some(({ name, type }) => ["category", "text"].includes(type) && where.includes(name));
 
 function drawBlend(name, blend, soft) {
   const box = element("div", isFaint(blend) ? "blend faint" : "blend", element("h3", "column", name), ...drawKnown(blend));
@@ -461,7 +481,7 @@ function brief(blend, name) {
 
 function drawNumber(blend, values) {
   const [low, high] = blend.interval;
-  const ends = [low, high].map((end) => measured(rounded(end), blend.unit));
+  const ends = [low, high].map((end) => measured(whole(end), blend.unit)); // they are values of the table
   const notes = [t(low === high ? "at" : "between", ...ends, t(known(blend).length ? "ofKnown" : "ofAll"))];
   const median = brief({ ...blend, mean: blend.median });
   if (median !== brief(blend)) notes.push(t("median", median));
@@ -483,8 +503,8 @@ function drawAxis(blend, values) {
     shape("line", { class: "rule", x1: "0%", x2: "100%", y1: 20, y2: 20 }),
     ...values.map(([value, weight]) => shape("circle", { class: "dot", cx: `${x(value)}%`, cy: 20, r: 2 + 10 * Math.sqrt(weight) })),
     shape("line", { class: "mean", x1: `${x(blend.mean)}%`, x2: `${x(blend.mean)}%`, y1: 4, y2: 36 }),
-    shape("text", { x: "3%", y: 52 }, rounded(from)),
-    ...(to > from ? [shape("text", { x: "97%", y: 52, "text-anchor": "end" }, rounded(to))] : []),
+    shape("text", { x: "3%", y: 52 }, measured(rounded(from), blend.unit)),
+    ...(to > from ? [shape("text", { x: "97%", y: 52, "text-anchor": "end" }, measured(rounded(to), blend.unit))] : []),
   );
   return axis;
 }
@@ -511,8 +531,11 @@ function large(name, value, words, className = "") {
 const drawVector = (blend, _, name) => large(name, blend.mean, brief(blend, name), "headline");
 
 function drawLabels(blend) {
-  const rows = blend.distribution.slice(0, 5).map(({ value, probability }) =>
-    element("li", "", cut(value), drawBar(probability), element("span", "weight", share(probability))));
+  const row = (name, probability, className = "") => element("li", className, name, drawBar(probability), element("span", "weight", share(probability)));
+  const shown = blend.distribution.slice(0, LABELS);
+  const rows = shown.map(({ value, probability }) => row(cut(value), probability));
+  const others = Math.max(0, 1 - shown.reduce((sum, { probability }) => sum + probability, 0));
+  if (blend.distribution.length > LABELS || blend.rest) rows.push(row(element("span", "key", t("othersLabels")), others, "rest"));
   const headline = large(null, blend.value, brief(blend), "headline");
   return rows.length > 1 ? [...headline, element("ol", "shares", ...rows)] : headline;
 }
@@ -820,6 +843,7 @@ async function chooseDataset() {
     else say(() => [t(name ? "hollow" : "empty", name)]);
   } catch (error) {
     if (here !== address || name !== $("dataset").value) return;
+    offered = [];
     $("examples").replaceChildren(); // they were those of another
     say(explain(error, name), true);
     if (isGone(error)) await relist();
@@ -910,6 +934,7 @@ async function sendTable() {
   tell(() => [t("sending")]);
   const table = new FormData($("upload"));
   for (const [name, value] of [...table]) if (typeof value === "string" && !value.trim()) table.delete(name);
+  if ($("file").files[0].size > BRIEF) table.set("wait", "0"); // for progress to be seen
   const sending = new AbortController();
   offerCancel(() => sending.abort(new Error("stopped")));
   return call("datasets", { method: "POST", body: table, signal: sending.signal });

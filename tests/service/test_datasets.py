@@ -469,10 +469,7 @@ def test_what_is_not_json_is_one_fault_among_the_others(make: Make) -> None:
     faults = make().faults("POST", url, data=CSV, content_type="text/csv")
 
     assert set(faults) == set(wrong)
-    assert (
-        faults["columns"]
-        == "this is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
-    )
+    assert faults["columns"].startswith("this is not JSON: ")
     assert faults["attributes"].startswith("this is not JSON: ")
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 from selenium.webdriver import Chrome
@@ -464,7 +464,7 @@ def test_the_slider_flattens_the_weights_and_says_so(browser: Chrome) -> None:
 def test_a_condition_filters_the_bars_and_its_fault_is_named_by_place(browser: Chrome) -> None:
     field = browser.find_element(By.ID, "where")
     assert field.get_attribute("placeholder") == "for example: valor < 5"
-    assert text(browser, "#columns") == f"columns: valor (numbers); {UNDERSTOOD}"
+    assert text(browser, "#columns") == f"{UNDERSTOOD}; columns: valor (numbers)"
     field.send_keys("valor >= 8", Keys.ENTER)
     until(browser, lambda: set(weights(browser)) == {"alemania", "inglaterra"})
 
@@ -486,8 +486,8 @@ def test_a_condition_that_no_entry_meets_is_said_to_be_one(
     browser.get(bundled.origin + "/?lang=en&dataset=paises&q=país&where=valor+%3E+10")
     until(browser, lambda: text(browser, "#reason"))
 
-    said = "No entry meets the condition; labels must match letter by letter."
-    assert text(browser, "#trust") == said
+    said = "No entry meets the condition."
+    assert text(browser, "#trust") == said  # and nothing of labels: the condition names none
     assert str(browser.find_element(By.ID, "spoken").get_property("textContent")).endswith(said)
     assert not weights(browser)
     for empty in ("blend", "weights", "facts", "hand"):
@@ -534,6 +534,9 @@ def test_attributes_are_shown_beside_the_values(browser: Chrome, bundled: Servic
     until(browser, lambda: weights(browser))
 
     assert list(weights(browser)) == ["vino"]
+    letters = (
+        "Ninguna entrada cumple la condición. Las etiquetas tienen que coincidir letra por letra."
+    )
     values = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#matches .value")]
     assert values == ["9", "país de origen: ES", "constructor: 3"]
     assert len(browser.find_elements(By.CSS_SELECTOR, "#blend .blend")) == 1
@@ -542,7 +545,10 @@ def test_attributes_are_shown_beside_the_values(browser: Chrome, bundled: Servic
     assert field.get_attribute("placeholder") == "por ejemplo: precio < 5"
     named = "precio (números), [país de origen] (textos), constructor (números)"
     understood = "se entienden and, or, not, in (…) e is missing"
-    assert text(browser, "#columns") == f"columnas: {named}; {understood}"
+    assert text(browser, "#columns") == f"{understood}; columnas: {named}"
+    field.clear()
+    field.send_keys("[país de origen] = es", Keys.ENTER)
+    until(browser, lambda: text(browser, "#trust") == letters)
     assert bundled.ask("DELETE", "/datasets/bar").status == 204
 
 
@@ -682,6 +688,66 @@ def test_a_cell_that_spoils_a_column_is_named_and_can_be_said_to_hold_nothing(
     assert "consultar" not in text(browser, "#loading")
     assert bundled.get("/datasets/rebajas/entries/mesa").json["values"] == {"precio": None}
     assert bundled.ask("DELETE", "/datasets/rebajas").status == 204
+
+
+def test_columns_are_left_out_and_the_first_line_is_what_one_says(
+    browser: Chrome, bundled: Service, tmp_path: Path
+) -> None:
+    table = tmp_path / "nested.jsonl"
+    table.write_text('{"k": "a", "v": 1, "o": {"x": 1}}\n{"k": "b", "v": 2, "o": {}}\n', "utf-8")
+    load = chosen(browser, table)
+    load.click()
+    until(browser, lambda: "'skip' in the option columns" in text(browser, "#loading"))
+    browser.find_element(By.ID, "types").send_keys("o=skip, v=category")
+    load.click()
+    until(browser, lambda: "Others: v (labels)." in text(browser, "#loading"))
+
+    table = tmp_path / "plain.csv"
+    table.write_text("one,two\nthree,four\n", "utf-8")
+    browser.find_element(By.ID, "file").send_keys(str(table))
+    Select(browser.find_element(By.ID, "header")).select_by_value("no")
+    load.click()
+    until(browser, lambda: "Entries loaded: 2." in text(browser, "#loading"))
+    assert bundled.get("/datasets/plain/entries/one").json["values"] == {"value": "two"}
+    for name in ("nested", "plain"):
+        assert bundled.ask("DELETE", f"/datasets/{name}").status == 204
+
+
+def test_shares_of_labels_make_a_whole(browser: Chrome, bundled: Service) -> None:
+    entries = {f"k{n}": {"etiqueta": f"l{n % 40}", "n": 1234.5} for n in range(80)}
+    columns = {"etiqueta": "category"}
+    body = {"name": "many", "entries": entries, "columns": columns}
+    assert bundled.post("/datasets", body).status == 201
+    browser.get(bundled.origin + "/?lang=es&dataset=many&q=k1")
+    until(browser, lambda: weights(browser))
+
+    rows = [row.text.split("\n") for row in browser.find_elements(By.CSS_SELECTOR, ".shares li")]
+    assert len(rows) == 6 and rows[-1][0] == "las demás etiquetas"
+    shares = [float(row[-1].split()[0].replace(",", ".")) for row in rows]
+    assert sum(shares) == pytest.approx(100, abs=0.4)
+    # The ends of an interval are values of the table, and not rounded.
+    assert "está en 1234,5" in text(browser, "#blend").replace(".", "")
+    assert bundled.ask("DELETE", "/datasets/many").status == 204
+
+
+def test_where_the_comma_is_decimal_a_point_is_said_to_be_read_as_one(
+    browser: Chrome, bundled: Service
+) -> None:
+    said = "En la condición, 7.500 es 7,5: el punto separa los decimales."
+    for where, wanted in {
+        "valor >= 7.500": said,
+        "valor >= 7500": "",
+        "valor >= 7.50": "",
+        "not valor in (7, 1.200)": said.replace("7.500 es 7,5", "1.200 es 1,2"),
+    }.items():
+        query = urlencode({"lang": "es", "dataset": "paises", "q": "país", "where": where})
+        browser.get(f"{bundled.origin}/?{query}")
+        until(browser, lambda: text(browser, "#trust"))
+        assert text(browser, "#status") == wanted
+    query = urlencode({"lang": "en", "dataset": "paises", "q": "a", "where": "valor >= 7.500"})
+    browser.get(f"{bundled.origin}/?{query}")
+    until(browser, lambda: text(browser, "#trust"))
+    assert text(browser, "#status") == ""
 
 
 def test_a_table_is_named_as_its_file_unless_a_name_was_typed(
@@ -1448,11 +1514,11 @@ def test_what_somebody_else_deletes_or_replaces_is_shown_as_it_is_now(
     put({"b": {"precio": 1}})
     browser.get(bundled.origin + "/?lang=en&dataset=brief&q=b")
     until(browser, lambda: weights(browser))
-    price = f"columns: precio (numbers); {UNDERSTOOD}"
+    price = f"{UNDERSTOOD}; columns: precio (numbers)"
     assert text(browser, "#columns") == price
     put({"c": {"peso": 2, "nota": "x"}})
     browser.find_element(By.ID, "q").send_keys(Keys.ENTER)
-    both = f"columns: peso (numbers), nota (texts); {UNDERSTOOD}"
+    both = f"{UNDERSTOOD}; columns: peso (numbers), nota (texts)"
     until(browser, lambda: text(browser, "#columns") == both)
     until(browser, lambda: list(weights(browser)) == ["c"])
     assert text(browser, "#examples") == "c"
@@ -1543,10 +1609,10 @@ def test_a_dataset_is_deleted_when_one_is_sure(browser: Chrome, bundled: Service
     until(browser, lambda: weights(browser))
     browser.find_element(By.ID, "own").click()
     delete = browser.find_element(By.ID, "delete")
-    assert delete.text == "Borrar los datos «brief»…"
+    assert delete.text == "Borrar el conjunto «brief»…"
     browser.execute_script("$('delete').focus(); $('delete').click(); $('delete').click()")
     question = WebDriverWait(browser, PATIENCE).until(alert_is_present())
-    assert question.text == "¿Borrar los datos «brief» (entradas: 2)? No se podrán recuperar."
+    assert question.text == "¿Borrar el conjunto «brief» (entradas: 2)? No se podrá recuperar."
     question.dismiss()
     until(browser, delete.is_enabled)
     assert focused(browser) == "delete"
