@@ -352,7 +352,7 @@ def datasets(home: Path | None, as_json: bool) -> None:
 
         def lines(shown: DatasetsOut) -> Iterator[str]:
             for each in shown.datasets:
-                types = ", ".join(map(column_text, each.columns))
+                types = ", ".join(map(column_text, each.columns)) or "keys alone"
                 entries = counted(each.entries, "entry", "entries")
                 yield f"{each.name}  {entries}  {types}  {each.encoder}"
                 yield f"  {settings_text(each)}"

@@ -115,7 +115,8 @@ def load_lines(report: Any, typed: Callable[[str], str]) -> Iterator[str]:
     number = report.rows - report.duplicates - report.bad_row_count  # a dry run loads none
     entries = counted(number, "entry", "entries")
     yield f"{report.dataset}: {done} {entries} ({report.format})"
-    yield f"  {report.key_column} → " + ", ".join(map(column_text, report.columns))
+    columns = ", ".join(map(column_text, report.columns)) or "no other column"
+    yield f"  {report.key_column} → {columns}"
     if report.reused:
         texts = report.reused + report.embedded
         yield f"  {report.reused:,} of {texts:,} vectors were there already"
@@ -124,7 +125,8 @@ def load_lines(report: Any, typed: Callable[[str], str]) -> Iterator[str]:
     yield from (f"  {typed(note)}" for note in report.notes)
     for entry in report.preview:
         held = zip(entry.values.values(), report.columns, strict=True)
-        yield f"  {entry.key}: " + ", ".join(_text(value, column.unit) for value, column in held)
+        values = ", ".join(_text(value, column.unit) for value, column in held)
+        yield f"  {entry.key}: {values}" if values else f"  {entry.key}"
     for row in report.bad_rows:
         yield f"  line {row.line}: {typed(row.reason)}"
     if more := report.bad_row_count - len(report.bad_rows):
@@ -143,6 +145,12 @@ def answer_lines(answer: Answer, before: str = "") -> Iterator[str]:
 
     if not answer.keys:
         yield "no entry may answer: there is none, or the condition or the moment allows none"
+        return
+    if answer.mode == "exact":
+        if not answer.matches:
+            yield f"no key reads exactly {answer.query!r}"
+        for match in answer.matches:
+            yield values_line({**match.values, **match.attributes}, answer.units) or "no values"
         return
     yield from (before + line for line in blend_lines(answer.blend))
     keys = [short(match.key, LONGEST_KEY) for match in answer.matches]
@@ -181,7 +189,7 @@ def settings_text(dataset: Any) -> str:
 
 
 def blend_lines(blends: dict[str, Blend | None]) -> Iterator[str]:
-    from index.wording import rounded
+    from index.wording import rounded, whole
 
     for name, blend in blends.items():
         if blend is None:
@@ -191,7 +199,7 @@ def blend_lines(blends: dict[str, Blend | None]) -> Iterator[str]:
         said = [] if all_known else [f"{blend.known:.1%} of the weight has a value"]
         if blend.type == "number":
             mean, median = (rounded(number, blend.unit) for number in (blend.mean, blend.median))
-            low, high = (rounded(end, blend.unit) for end in blend.interval)
+            low, high = (whole(end, blend.unit) for end in blend.interval)  # they are values
             lies = f"at {low}" if low == high else f"between {low} and {high}"
             said.append(f"90% of {'the weight' if all_known else 'that'} {lies}")
             shown = mean if mean == median else f"{mean}, median {median}"
