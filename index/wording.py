@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from difflib import get_close_matches
 from itertools import islice
 
 from index.answers import Value
@@ -48,6 +49,12 @@ def listed(names: Collection[str]) -> str:
     """Name what there is; of many the first, and how many more."""
     told = ", ".join(islice(names, LISTED)) or "none"
     return f"{told} and {len(names) - LISTED:,} more" if len(names) > LISTED else told
+
+
+def nearest(name: str, names: Collection[str]) -> str:
+    """Ask whether one of the names there are was meant, if one is like it."""
+    near = get_close_matches(name[:100], names, n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def counted(number: int, one: str, many: str) -> str:

@@ -2215,7 +2215,7 @@ def test_what_is_no_text_is_called_what_it_is_and_what_to_do(
     for words, content in others:
         with pytest.raises(UnreadableSource) as caught:
             read_table(content, filename=filename)
-        assert f"{filename or 'the upload'} is {words}" in str(caught.value)
+        assert f"{filename or 'the table'} is {words}" in str(caught.value)
 
 
 def test_a_text_that_begins_as_another_kind_of_file_does_is_text() -> None:
@@ -2329,6 +2329,13 @@ def test_every_wrong_option_is_named_at_once() -> None:
     with pytest.raises(InvalidRequest) as caught:
         read_table(b"a,1\n", LoadOptions(**options))
     assert Counter(fault.where for fault in caught.value.faults) == Counter([*options])
+
+
+def test_the_column_that_was_meant_perhaps_is_named() -> None:
+    said = "there is no column 'Comentarios'; did you mean 'comentario'? there are: comentario"
+
+    with pytest.raises(InvalidRequest, match=said.replace("?", "[?]")):
+        load("k,comentario\na,b\n", columns={"Comentarios": "text"})
 
 
 def test_every_option_of_a_wrong_kind_is_named_at_once() -> None:

@@ -21,7 +21,7 @@ from index.loading.options import LoadOptions
 from index.loading.rows import KEYED, Reader
 from index.naming import is_column_name, not_a_name, repeated_names
 from index.values import EXACT
-from index.wording import counted, listed, shown
+from index.wording import counted, listed, nearest, shown
 
 _HELD = {"number": "numbers", "vector": "vectors", "category": "labels", "text": "texts"}
 _NAME_IT = "name the column of keys with the option key"
@@ -350,7 +350,9 @@ def _can_turn(wanted: str, held: str) -> bool:
 
 
 def _no_column(where: str, name: str, names: Iterable[str]) -> Fault:
-    return Fault(where, f"there is no column {name!r}; there are: {_listed(names)}")
+    there = list(names)
+    hint = nearest(name, there)
+    return Fault(where, f"there is no column {name!r}; {hint}there are: {_listed(there)}")
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -39,7 +39,7 @@ class Source:
         else:
             message = f"{type(source).__name__} is neither a path, bytes nor a binary stream"
             raise InvalidRequest(Fault("source", message))
-        self.name = filename or (str(source) if isinstance(source, (str, Path)) else "the upload")
+        self.name = filename or (str(source) if isinstance(source, (str, Path)) else "the table")
 
     def _take_path(self, path: Path) -> None:
         try:

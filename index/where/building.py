@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from difflib import get_close_matches
 from numbers import Real
 
 from index.answers import Column
@@ -26,7 +25,7 @@ from index.where.conditions import (
     depth,
     join,
 )
-from index.wording import listed, short, shown
+from index.wording import listed, nearest, short, shown
 
 DEEPEST = 32  # conditions inside one another
 MOST = 256  # comparisons in one condition
@@ -139,9 +138,7 @@ class Builder:
             self.refuse(at, f"{name!r} holds the keys; a condition is on the other columns")
             return None
         if name not in self._columns:
-            near = get_close_matches(name[:100], self._columns, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            known = listed(self._columns)
+            hint, known = nearest(name, self._columns), listed(self._columns)
             self.refuse(at, f"there is no column {shown(name)}; {hint}there are: {known}")
             return None
         found = self._columns[name]
