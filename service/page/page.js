@@ -162,6 +162,8 @@ let colours = []; // the names of those that hold colours
 let tolerances = {}; // of each dataset, in use where the question says none
 let hinted = ""; // the layout of the dataset that the condition is written for
 let offered = []; // the example questions of the dataset
+let bereft = false; // of them, by an outage
+let glimpsed = []; // some of its entries
 let saying = () => []; // makes what the line of status says, in the language of now
 let telling = () => []; // likewise, what is said of a load
 let recorded = null; // the question in the address, once one was asked
@@ -337,7 +339,7 @@ async function ask() {
     last = { ...found, question };
     say(() => misread(question));
     draw();
-    if (!offered.length) examples().catch(() => {}); // they went with an outage
+    if (bereft) examples().catch(() => {});
   } catch (error) {
     if (error.name === "AbortError") return;
     if (error.fields?.includes("k")) {
@@ -801,21 +803,30 @@ function drawHint() {
   $("delete").hidden = $("download").hidden = !name;
 }
 
-// A condition such as may be written, with the column that shows best how: numbers have an order too.
+// A condition that some entry meets, with the column that shows best how: numbers have an order too.
 function drawCondition(own) {
   const best = ["number", "category", "text"].map((type) => own.find((column) => column.type === type)).find(Boolean);
-  return best && `${spelled(best.name)} ${best.type === "number" ? "< 5" : "= …"}`;
+  if (!best) return "";
+  const held = glimpsed.map((entry) => entry[best.name]);
+  if (best.type !== "number") {
+    const label = held.find((value) => typeof value === "string" && value.length <= LONGEST);
+    return `${spelled(best.name)} = ${label === undefined ? "…" : `"${label.replaceAll('"', '""')}"`}`;
+  }
+  const values = held.filter((value) => typeof value === "number").sort((one, other) => one - other);
+  const middle = values[values.length >> 1] ?? 5;
+  return `${spelled(best.name)} ${values[0] < middle ? "<" : "<="} ${middle}`;
 }
 
 async function examples() {
   const name = $("dataset").value;
+  glimpsed = [];
   drawHint();
-  let words = Object.hasOwn(EXAMPLES, name) ? EXAMPLES[name] : name ? null : [];
-  if (!words) {
-    const { entries } = await call(`datasets/${encodeURIComponent(name)}/entries?limit=4`);
-    words = entries.map(({ key }) => key);
-  }
+  const { entries } = name ? await call(`datasets/${encodeURIComponent(name)}/entries?limit=4`) : { entries: [] };
   if (name !== $("dataset").value) return null; // another was chosen meanwhile
+  const words = Object.hasOwn(EXAMPLES, name) ? EXAMPLES[name] : entries.map(({ key }) => key);
+  glimpsed = entries.map(({ values, attributes }) => ({ ...values, ...attributes }));
+  drawHint();
+  bereft = false;
   offered = words;
   $("examples").replaceChildren(...words.filter((word) => word.length <= LONGEST).map((word) => button(word, () => { $("q").value = word; submit(); })));
   return words;
@@ -843,7 +854,7 @@ async function chooseDataset() {
     else say(() => [t(name ? "hollow" : "empty", name)]);
   } catch (error) {
     if (here !== address || name !== $("dataset").value) return;
-    offered = [];
+    bereft = true;
     $("examples").replaceChildren(); // they were those of another
     say(explain(error, name), true);
     if (isGone(error)) await relist();
