@@ -140,3 +140,12 @@ def test_an_attribute_is_not_taken_for_the_keys():
 def test_a_value_column_of_a_dataset_cannot_become_an_attribute(shop):
     with pytest.raises(InvalidRequest, match="'price' is a value column of this dataset"):
         shop.load(TABLE.encode(), LoadOptions(attributes=("price",)))
+
+
+def test_a_column_of_a_dataset_that_is_an_attribute_is_reported_as_one() -> None:
+    columns = (Column("price", "number"), Column("note", "text", attribute=True))
+    d = SoftDict(columns=columns, encoder="random")
+
+    report = d.load(b"key,price,note\na,1,7\n", LoadOptions(columns={"note": "number"}))
+
+    assert [column.attribute for column in report.columns] == [False, True]

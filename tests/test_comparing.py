@@ -239,3 +239,14 @@ def test_a_key_has_one_weight_in_whatever_spelling() -> None:
     assert [fault.where for fault in refused.value.faults] == ["weights.café", f"weights.{apart}"]
     with pytest.raises(InvalidRequest, match=r"weights.1: .* has no such key"):
         d.compare("café", weights={1: 2})
+
+
+@pytest.mark.parametrize("where", ["value < 5", "value > 5"])
+def test_a_key_that_a_condition_leaves_out_has_no_attention_to_differ_by(where: str) -> None:
+    d = SoftDict({"a": 1, "b": 9, "c": 2}, encoder="random")
+
+    found = d.compare("b", weights={"a": 1, "b": 1}, temperature=10, where=where)
+
+    soft = {match.key: match.weight for match in found.soft.matches}
+    apart = sum(abs(soft.get(k, 0) - w) for k, w in {"a": 0.5, "b": 0.5, "c": 0}.items()) / 2
+    assert found.differences[-1].startswith(f"The two sets of weights differ by {apart:.2f} of")

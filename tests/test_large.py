@@ -20,6 +20,7 @@ import threading
 import time
 import weakref
 from contextlib import closing
+from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
@@ -1071,3 +1072,71 @@ def test_a_generation_of_another_database_with_as_many_writes_is_not_served(tmp_
 
     with SoftDict.open(homes[0]) as d:
         agrees(d, SEEDS | {f"1 and {key}": 1 for key in SEEDS})
+
+
+@pytest.mark.usefixtures("_sampled")
+def test_a_column_that_few_keys_have_is_blended_over_those_that_a_condition_leaves() -> None:
+    rows = {f"key {n}": {"all": float(n), "few": None if n % 40 else float(n)} for n in range(2400)}
+    left = {f"key {n}": float(n) for n in range(0, 1800, 40)}
+    d = SoftDict(rows, encoder=ENCODER)
+    d.settle()
+
+    for query in left:
+        answer = d.search(query, temperature=0.2, tolerance=0.3, where="all < 1800")
+        assert answer.scored < 1700
+        expected = oracle.mean(expected_weights(left, query, 0.2), left)
+        assert answer.blend["few"].mean == pytest.approx(expected, rel=1e-4)  # type: ignore[union-attr]
+
+
+@pytest.mark.usefixtures("_sampled")
+def test_blends_stand_in_the_order_of_the_columns_however_they_came_about() -> None:
+    rows = {f"key {n}": {"few": None if n % 40 else float(n), "all": 1.0} for n in range(2400)}
+    d = SoftDict(rows, encoder=ENCODER)
+    d.settle()
+
+    answer = d.search("key 0", temperature=0.2, tolerance=0.3)
+
+    assert answer.scored < 2300
+    assert list(answer.blend) == ["few", "all"]
+
+
+def test_a_moment_counts_by_each_entry_s_own_arrival_after_a_sketch_too() -> None:
+    keys = [f"key {number}" for number in range(300)]
+    d = SoftDict(dict.fromkeys(keys[:150], 1), encoder=ENCODER)
+    between = time.time()
+    time.sleep(0.01)
+    d.update(dict.fromkeys(keys[150:], 2))
+    d.settle()
+
+    assert snapshot_of(d).sketch is not None
+    answer = d.search("x", as_of=datetime.fromtimestamp(between, UTC), k=300, tolerance=0)
+    assert {match.key for match in answer.matches} == set(keys[:150])
+
+
+def test_precision_that_is_full_again_during_the_build_of_halves_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.moments.half_is_fast", lambda: True)
+    reached, let_go = held_up(monkeypatch, "rebuilding.build_sketch")
+    with SoftDict.open(tmp_path, encoder=ENCODER, precision="half") as d:
+        d.update(SEEDS)
+        assert reached.wait(30)
+        d.configure(precision="full")
+        let_go.set()
+        d.settle()
+
+        assert d.describe().precision_in_use == "full"
+        assert d.search("x", tolerance=0).error == 0
+
+
+def test_a_catalog_that_is_closed_in_the_middle_of_a_build_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached, let_go = held_up(monkeypatch, "rebuilding.build_sketch")
+    catalog = Catalog.open(tmp_path)
+    catalog.create("d", encoder=ENCODER).update(SEEDS)
+    assert reached.wait(30)
+    threading.Timer(0.2, let_go.set).start()
+    catalog.close()
+
+    assert not [each for each in threading.enumerate() if each.name == "softdict-sketch"]

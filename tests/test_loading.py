@@ -3106,3 +3106,45 @@ def test_a_gap_in_a_vector_is_told_with_its_place() -> None:
 
     with pytest.raises(WrongValue, match="number 2 of the vector is missing"):
         cast_value([1, None, 3], column)
+
+
+def test_cells_without_anything_may_stand_behind_the_last_column() -> None:
+    assert load("key,price\na,1,\nb,2\nc,3,,\n") == [("a", (1,)), ("b", (2,)), ("c", (3,))]
+
+
+def test_a_large_number_is_a_key_as_it_is_written() -> None:
+    content = '[{"key": 3.0, "v": 1}, {"key": 1e+22, "v": 2}]'
+
+    assert load(content, key="key") == [("3", (1,)), ("1e+22", (2,))]
+
+
+def test_a_key_of_json_that_comes_again_is_told_with_the_entry_it_came_in() -> None:
+    rows = bad_rows('[{"key": "b", "v": 1}, {"key": "a", "v": 1}, {"key": "a", "v": 2}]')
+
+    assert rows[0].reason == "entry 3: the key 'a' came in entry 2 already"
+
+
+def test_blanks_around_a_mark_of_nothing_count_for_nothing() -> None:
+    assert load("key,v\na,1\nb,n.v.\n", missing=(" n.v. ",)) == [("a", (1,)), ("b", (None,))]
+
+
+@pytest.mark.parametrize("filename", ["A.TSV", "a.tab"])
+def test_the_ending_of_a_name_tells_the_format_in_capitals_too(filename: str) -> None:
+    with read_table(b"key\tv\na\t1,5\n", filename=filename) as table:
+        assert table.format == "tsv"
+
+
+def test_as_many_columns_and_as_long_labels_as_may_be_are_taken() -> None:
+    names = [f"c{n}" for n in range(999)]
+    rows = "".join(f"k{n},{'x' * 100}\n" for n in range(4))
+
+    assert len(columns(f"key,{','.join(names)}\na,{','.join('1' for _ in names)}\n")) == 999
+    assert columns(f"key,v\n{rows}") == {"v": "category"}
+
+
+def test_an_utterance_is_a_key() -> None:
+    assert list(columns("intent,utterance\nbuy,get me one\nsell,take it\n")) == ["intent"]
+
+
+def test_degrees_are_a_unit_with_either_sign() -> None:
+    assert units("key,v\na,70 ºF\nb,71 ºF\n") == {"v": "°F"}

@@ -186,3 +186,28 @@ def test_columns_with_the_same_gaps_have_the_very_same_mask():
     w, x, y, z = snapshot.having
     assert w is snapshot.alive and x is y
     assert (x.tolist(), z.tolist()) == ([True, False, False, False], [True, True, False, False])
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="Windows has no tzset")
+def test_a_time_without_a_zone_is_utc_wherever_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    noon = AsOf(moment=datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp())
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "America/Mexico_City")
+        time.tzset()
+        assert parse_as_of("2026-01-31T12:00") == parse_as_of(datetime(2026, 1, 31, 12)) == noon
+    time.tzset()
+
+
+def test_eight_digits_are_no_position() -> None:
+    assert parse_as_of("9999999") == AsOf(position=9_999_999)
+    for given in (10**7, "10000000"):
+        with pytest.raises(InvalidRequest):
+            parse_as_of(given)
+
+
+def test_a_position_counts_entries_whether_a_condition_holds_of_them_or_not() -> None:
+    d = SoftDict({"a": 1, "b": 9, "c": 2, "d": 9}, encoder="random")
+
+    answer = d.search("a", as_of=2, where="value < 5")
+
+    assert ([match.key for match in answer.matches], answer.keys) == (["a"], 1)

@@ -277,3 +277,18 @@ def test_labels_numbered_anew_answer_as_before() -> None:
     for snapshot, held in kept:
         found = {snapshot.key(place): snapshot.values(place) for place in snapshot.places()}
         assert found == {key: (value["kind"], value["note"]) for key, value in held.items()}
+
+
+def test_a_load_of_a_few_known_keys_and_too_many_new_ones_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = ("key,value\n" + "".join(f"key {n},1\n" for n in range(m)) for m in (10, 500))
+    with Catalog.open(tmp_path) as catalog:
+        catalog.load("d", old.encode(), encoder="random")
+        monkeypatch.setattr("index.memory.SMALL", 0)
+        monkeypatch.setattr("index.memory.ALWAYS", 0)
+        monkeypatch.setattr("index.memory.available_memory", lambda: 100_000)
+        with pytest.raises(NotEnoughMemory):
+            catalog.load("d", new.encode(), if_exists="append")
+
+        assert len(catalog["d"]) == 10

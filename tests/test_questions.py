@@ -45,3 +45,28 @@ def test_questions_of_any_iterable_are_all_answered(d: SoftDict, kind: type) -> 
 def test_one_text_is_not_as_many_questions_as_it_has_letters(d: SoftDict) -> None:
     with pytest.raises(InvalidRequest, match="write a list of questions"):
         d.search_many("abc")
+
+
+def test_each_of_several_questions_has_its_own_temperature() -> None:
+    d = SoftDict({f"key {n}": n for n in range(50)}, encoder="random")
+
+    together = d.search_many(["key 1", "país", "key 7"], temperature="effective_keys:5")
+
+    assert [a.effective_keys for a in together] == pytest.approx([5] * 3, rel=1e-3)
+    for answer in together:
+        alone = d.search(answer.query, temperature="effective_keys:5")
+        weights = [match.weight for match in alone.matches]
+        assert [match.weight for match in answer.matches] == pytest.approx(weights, rel=1e-4)
+
+
+def test_many_questions_are_answered_as_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    d = SoftDict({"a": 1, "b": 2, "c": 3}, encoder="random")
+    queries = ["a", "b", "c", "país", "a"]
+    together = d.search_many(queries, temperature=0.1)
+    monkeypatch.setattr("index.answering.AT_ONCE", 6)  # two questions of three keys at a time
+    some_at_a_time = d.search_many(queries, temperature=0.1)
+
+    assert [answer.query for answer in some_at_a_time] == queries
+    for some, whole in zip(some_at_a_time, together, strict=True):
+        assert some.value == pytest.approx(whole.value)
+        assert [match.key for match in some.matches] == [match.key for match in whole.matches]

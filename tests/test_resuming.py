@@ -484,3 +484,14 @@ def test_what_a_killed_load_left_is_deleted_after_a_week_by_who_opens_the_folder
     open_folder(tmp_path).close()
 
     assert list((tmp_path / FOLDER).iterdir()) == [young]
+
+
+def test_what_was_reused_is_counted_over_all_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = "key,v\n" + "".join(f"key {n},1\n" for n in range(10))
+    monkeypatch.setattr("index.writing.BLOCK", 4)
+    with Catalog.open(tmp_path) as catalog:
+        for name, told in (("a", (10, 0)), ("b", (0, 10))):
+            report = catalog.load(name, content.encode(), encoder="random")
+            assert (report.embedded, report.reused) == told

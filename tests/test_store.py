@@ -1280,3 +1280,27 @@ def test_no_name_is_not_the_folder_that_one_stands_in(opened, given, tmp_path, m
         opened(given)
 
     assert not list(tmp_path.iterdir())
+
+
+def test_a_dataset_that_is_replaced_is_the_newest_now_and_at_the_next_start(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        for name in ("a", "b", "a"):
+            catalog.load(name, b"key,v\nx,1\n", encoder="random", if_exists="replace")
+        now = list(catalog)
+    with Catalog.open(tmp_path) as catalog:
+        assert now == list(catalog) == ["b", "a"]
+
+
+def test_a_column_of_keys_has_its_name_composed(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        made = catalog.create("d", key_column="cle\u0301", encoder="random")
+
+        assert made.key_column == "cl\u00e9"
+
+
+def test_an_entry_that_is_gone_lacks_no_value() -> None:
+    rows = {"a": {"x": 1}, "b": {"x": None}, "c": {"x": None}, "d": {"x": 2}}
+    d = SoftDict(rows, encoder="random")
+    del d["b"]
+
+    assert d.describe().missing == {"x": 1}

@@ -469,3 +469,15 @@ def test_a_setting_that_would_not_be_read_again_is_not_kept():
 def test_a_setting_made_of_a_numpy_number_is_read_again():
     for setting in (Temperature("number", np.float64(0.05)), Temperature("number", np.int64(2))):
         assert parse_temperature(str(setting)) == setting
+
+
+def test_a_new_encoder_has_a_temperature_of_its_own() -> None:
+    sines = {str(angle): math.sin(math.radians(angle)) for angle in range(0, 360, 3)}
+    d = SoftDict(sines, encoder=Around())
+    before = d.describe()
+    d.reencode("random")
+    after, fresh = d.describe(), SoftDict(sines, encoder="random").describe()
+
+    assert before.temperature_source == "fitted"
+    assert after.temperature_source == fresh.temperature_source
+    assert after.temperature_in_use == fresh.temperature_in_use

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -552,3 +554,40 @@ def test_columns_of_gaps_of_their_own_are_searched_alone_or_all_in_one_scan(
         assert blend.mean == pytest.approx(mean, abs=1.5 * TOLERANCE)
         share = exps[there].sum() / exps.sum()
         assert blend.known == pytest.approx(share, abs=answer.error + 1e-7)
+
+
+def test_of_several_questions_those_that_no_sample_answers_are_scanned(snapshot: Snapshot) -> None:
+    queries = open_encoder("random").encode([f"query {number}" for number in range(40)])
+    asked: dict[str, Any] = {"temperature": 0.04, "allowed": snapshot.alive, "tolerance": 0.024}
+
+    together = attend_keys(snapshot, queries, k=3, **asked)
+
+    assert {found.scored == KEYS for found in together} == {True, False}
+    for found, query in zip(together, queries, strict=True):
+        (alone,) = attend_keys(snapshot, query[np.newaxis], k=3, **asked)
+        assert found.state.top_rows.tolist() == alone.state.top_rows.tolist()
+
+
+def test_of_more_keys_than_a_cache_holds_each_is_listed_by_its_own_number() -> None:
+    rows = np.zeros((2**18 + 2, 2), np.float32)
+    rows[:, 1], rows[-1] = 1, (1, 0)
+    names, count = list(map(str, range(len(rows)))), len(rows)
+    block = Snapshot.empty(()).block(
+        range(count), names, [0.0] * count, VectorBlock(rows), [()] * count
+    )
+    whole = Snapshot((), (), [block])
+
+    (found,) = attend_keys(whole, rows[-1:], temperature=0.1, allowed=whole.alive, k=1)
+
+    assert found.state.top_rows.tolist() == [[count - 1]]
+
+
+def test_what_a_condition_leaves_is_let_go_of_with_its_answer(snapshot: Snapshot) -> None:
+    query = open_encoder("random").encode(["query"])
+    allowed = np.random.default_rng(3).random(KEYS) < 0.8
+    attend_keys(snapshot, query, temperature=0.1, allowed=allowed, k=1, tolerance=TOLERANCE)
+    gone = weakref.ref(allowed)
+    del allowed
+    gc.collect()
+
+    assert gone() is None

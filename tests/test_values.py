@@ -397,3 +397,7 @@ def test_a_sum_over_next_to_no_weight_is_written_out_with_its_power_of_ten() -> 
     known = f"{steep.blend['p'].known:.1e}"
     assert steep.explanation["blend"]["p"] == f"({known}·5) / {known} = 5"
     assert listed.explanation["blend"]["p"] == f"(…) / {listed.blend['p'].known:.1e} = 5"
+
+
+def test_whole_numbers_of_a_vector_stay_whole() -> None:
+    assert repr(SoftDict({"a": [10, 2.5]}, encoder="random")["a"]) == "(10, 2.5)"

@@ -715,3 +715,7 @@ def test_a_condition_on_the_keys_is_told_that_they_are_none_of_its_columns() -> 
         "character 1: 'key' holds the keys; a condition is on the other columns",
         "character 13: there is no column 'k'; there are: value",
     ]
+
+
+def test_a_condition_of_ten_thousand_characters_is_read() -> None:
+    assert parse_where("price > 5".ljust(LONGEST)) == Compare("price", ">", 5)

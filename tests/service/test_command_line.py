@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import stat
@@ -874,3 +875,49 @@ def test_progress_is_one_line_on_a_terminal_and_few_lines_elsewhere(
             "encoding 4,000 of 5,000 · 100/s · 10 s left",
             "encoding 5,000 of 5,000 · 100/s",
         ]
+
+
+def test_the_format_that_a_file_s_name_says_may_be_in_capitals(
+    run: Run, table: str, tmp_path: Path
+) -> None:
+    run("load", table, "--name", "paises")
+    done = run("export", "paises", "-o", str(tmp_path / "P.JSONL"))
+
+    assert done.returncode == 0
+    assert json.loads((tmp_path / "P.JSONL").read_text("utf-8").splitlines()[0])["key"]
+
+
+def test_an_export_that_is_cut_short_leaves_nothing(run: Run, tmp_path: Path) -> None:
+    many = tmp_path / "many.csv"
+    many.write_text("key,v\n" + "".join(f"key {n},{n}\n" for n in range(20_000)), "utf-8")
+    assert run("load", str(many), "--name", "many").returncode == 0
+    before = sorted(tmp_path.iterdir())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        cut = run("export", "many", "-o", str(tmp_path / "out.csv"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+
+    assert cut.returncode == 1 and "out.csv: File too large" in cut.stderr, cut.stderr
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("flag", "most", "said"),
+    [("--max-key", "5", "at most 5 are allowed"), ("--max-rows", "3", "has more than 3 rows")],
+)
+def test_a_load_takes_no_more_than_is_set(
+    run: Run, table: str, flag: str, most: str, said: str
+) -> None:
+    refused = run("load", table, "--name", "paises", flag, most)
+
+    assert refused.returncode == 1 and said in refused.stderr
+
+
+def test_reencoding_shows_its_progress(run: Run, table: str) -> None:
+    run("load", table, "--name", "paises")
+
+    assert "encoding" in run("reencode", "paises", "--encoder", "random:5").stderr

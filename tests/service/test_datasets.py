@@ -910,3 +910,18 @@ def test_a_body_whose_content_type_says_nothing_may_have_its_format_named(
     assert refused.status_code == 415
     made = client.post("/datasets?name=milk&format=csv", data=table, content_type=kind)
     assert (made.status_code, made.get_json()["loaded"]) == (201, 1)
+
+
+def test_a_name_in_the_address_and_in_the_form_is_given_twice(make: Make) -> None:
+    file = (io.BytesIO(b"key,v\na,1\n"), "a.csv")
+    faults = make().faults("POST", "/datasets?name=one", data={"file": file, "name": "two"})
+
+    assert faults == {"name": "given more than once"}
+
+
+def test_the_format_that_is_asked_for_wins_over_the_content_type(make: Make) -> None:
+    made = make().post(
+        "/datasets?name=a&format=jsonl", data=b'{"key": "a", "v": 1}\n', content_type="text/csv"
+    )
+
+    assert (made.status_code, made.get_json()["format"]) == (201, "jsonl")

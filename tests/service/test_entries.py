@@ -386,3 +386,28 @@ def test_a_load_answered_at_once_that_waits_for_its_turn_ends_as_busy(
 def in_thread(work: Callable[[], Result]) -> Result:
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result(PATIENCE)
+
+
+def test_a_stop_waits_for_writes(make: Make) -> None:
+    client = make()
+    client.post("/datasets", json={"name": "paises", "entries": COUNTRIES})
+    state = client.application.extensions["softdict"]
+    begun, go_on, done = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(dataset: SoftDict) -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        dataset["x"] = 1
+        done.set()
+
+    write = threading.Thread(target=state.write, args=("paises", slow))
+    write.start()
+    assert begun.wait(PATIENCE)
+    end = threading.Thread(target=state.close)
+    end.start()
+    end.join(0.2)
+    go_on.set()
+    write.join(PATIENCE)
+    end.join(PATIENCE)
+
+    assert done.is_set()

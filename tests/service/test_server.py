@@ -548,3 +548,42 @@ def test_an_idle_connection_is_closed_when_its_time_is_up(tmp_path: Path) -> Non
         received = b"".join(iter(lambda: idle.recv(2**16), b""))  # until the service closes it
 
     assert received.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("level", ["info", "error"])
+def test_the_level_of_the_log_is_that_of_the_setting(tmp_path: Path, level: str) -> None:
+    set_up = {"SOFTDICT_ENCODER": "random", "SOFTDICT_BUNDLED": "0", "SOFTDICT_LOG_LEVEL": level}
+    with Service(tmp_path, **set_up) as service:
+        service.until("/readyz")
+
+    assert (" INFO " in service.log) == (level == "info")
+
+
+def test_an_address_of_ipv6_stands_in_brackets(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_INET6) as free:
+        try:
+            free.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6, as in many containers")
+    set_up = {"SOFTDICT_ENCODER": "random", "SOFTDICT_BUNDLED": "0", "SOFTDICT_HOST": "::1"}
+    with Service(tmp_path, **set_up) as service:
+        assert service.origin.startswith("http://[::1]:")
+        assert service.get("/healthz").status == 200
+
+
+def test_what_was_bundled_and_is_deleted_is_not_found(tmp_path: Path) -> None:
+    with Service(tmp_path) as service:
+        service.until("/readyz")
+        assert service.ask("DELETE", "/datasets/colores").status == 204
+        assert service.get("/datasets/colores").status == 404
+
+
+def test_what_is_encoded_anew_anyway_is_not_asked_at_the_start(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        old = catalog.create("old", encoder="random", temperature=0.1)
+        old["a"] = 1
+        old._moments.store.set_encoder(old.id, "builtin", "builtin:000000000000", 384)
+    with Service(tmp_path, SOFTDICT_BUNDLED="0") as service:
+        service.until("/readyz")
+
+    assert "cannot answer" not in service.log
