@@ -206,17 +206,12 @@ class Runtime:
         (self.settings.home / MARK).unlink(missing_ok=True)
 
     def _create(self, dataset: dict[str, Any]) -> None:
-        options = {
-            name: value
-            for name, value in dataset.items()
-            if name not in ("name", "file", "encoder", "temperature")
-        }
+        options = {name: dataset[name] for name in dataset if name not in ("name", "file")}
         self.catalog.load(
             dataset["name"],
             BUNDLED / dataset["file"],
             LoadOptions(**options),
-            encoder=dataset.get("encoder", self.settings.encoder),
-            temperature=dataset.get("temperature", "auto"),
+            encoder=self.settings.encoder,
             progress=self._stop_if_closing,
         )
         log.info("created the bundled dataset %s", dataset["name"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from index import Column, LoadOptions, SoftDict
+from index import Catalog, Column, LoadOptions, SoftDict
 from index.errors import InvalidRequest
 from index.loading import read_table
 
@@ -149,3 +151,15 @@ def test_a_column_of_a_dataset_that_is_an_attribute_is_reported_as_one() -> None
     report = d.load(b"key,price,note\na,1,7\n", LoadOptions(columns={"note": "number"}))
 
     assert [column.attribute for column in report.columns] == [False, True]
+
+
+def test_an_attribute_that_was_empty_at_the_load_is_one_after_its_first_value(
+    tmp_path: Path,
+) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        options = LoadOptions(attributes=("note",))
+        catalog.load("d", b"key,price,note\na,1,\n", options, encoder="random")
+        catalog["d"]["b"] = {"price": 2, "note": "x"}
+
+        assert [column.attribute for column in catalog["d"].columns] == [False, True]
+        assert list(catalog["d"].search("a").blend) == ["price"]

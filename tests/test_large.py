@@ -1140,3 +1140,18 @@ def test_a_catalog_that_is_closed_in_the_middle_of_a_build_ends_it(
     catalog.close()
 
     assert not [each for each in threading.enumerate() if each.name == "softdict-sketch"]
+
+
+def test_the_first_values_of_keys_alone_may_come_during_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    reached, let_go = held_up(monkeypatch, "rebuilding.build_sketch")
+    with SoftDict.open(tmp_path, encoder=ENCODER, temperature=0.1) as d:
+        d.load(json.dumps(list(SEEDS)).encode(), LoadOptions(format="json"))
+        assert reached.wait(30)
+        d.update(SEEDS)
+        let_go.set()
+        d.settle()
+
+        assert "could not be made" not in caplog.text
+        agrees(d, SEEDS)

@@ -411,3 +411,11 @@ def test_a_stop_waits_for_writes(make: Make) -> None:
     end.join(PATIENCE)
 
     assert done.is_set()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_however_few_threads_there_are_one_may_write(make: Make, threads: int) -> None:
+    client = make(threads=threads)
+
+    assert client.post("/datasets", json={"name": "a", "entries": COUNTRIES}).status_code == 201
+    assert client.put("/datasets/a/entries/x", json=1).status_code == 201
