@@ -899,7 +899,7 @@ def test_faults_of_a_load_lead_to_their_fields(
     load = chosen(browser, table)
     named = "return [...$('upload').querySelectorAll('label code')].map((each) => each.textContent)"
     assert browser.execute_script(named) == [
-        "key", "attributes", "missing", "duplicates", "encoding", "decimal",
+        "key", "attributes", "missing", "columns", "header", "duplicates", "encoding", "decimal",
         "if_exists=replace", "on_error=skip",
     ]  # fmt: skip
     value("name", ".x")
@@ -1216,7 +1216,7 @@ def test_the_chosen_dataset_can_be_downloaded(browser: Chrome, bundled: Service)
     assert bundled.post("/datasets", {"name": name, "entries": {"b": 1, "c": 2}}).status == 201
     browser.get(bundled.origin + f"/?lang=es&dataset={name}&q=b")
     until(browser, lambda: weights(browser))
-    assert text(browser, "#own") == "Cargar, descargar o borrar una tabla"
+    assert text(browser, "#own") == "Cargar, descargar o borrar un conjunto"
     browser.find_element(By.ID, "own").click()
     offered = "CSV / CSV con coma decimal (Excel) / JSON Lines / Parquet"
     assert text(browser, "#download") == f"Descargar «año-2026» como {offered}"
@@ -1481,7 +1481,7 @@ def test_going_back_leaves_a_dataset_that_is_still_being_chosen(
     until(browser, lambda: weights(browser))
     ask(browser, "animal")
     ask(browser, "country")
-    hold(browser, "path.includes('/entries')")
+    hold(browser, "path.includes('brief/entries')")
     Select(browser.find_element(By.ID, "dataset")).select_by_value("brief")
     until(browser, lambda: held(browser))
     browser.execute_script("history.back(); addEventListener('popstate', release)")
@@ -1503,7 +1503,7 @@ def test_the_language_chosen_stays_and_what_was_said_is_said_in_it(
     browser.get(bundled.origin + "/?lang=en&dataset=nowhere")
     until(browser, lambda: text(browser, "#status").startswith("There is no dataset"))
     browser.find_element(By.ID, "language").click()
-    assert text(browser, "#status").startswith("No hay datos que se llamen «nowhere»")
+    assert text(browser, "#status").startswith("No hay ningún conjunto que se llame «nowhere»")
 
 
 @pytest.mark.parametrize(
