@@ -359,10 +359,9 @@ async function ask() {
 
 // Where the comma is decimal, 1.200 may have been meant as a thousand and more: it is said how it is read.
 function misread({ where = "" }) {
-  if (number(1.5)[1] !== ",") return [];
   const bare = where.trimStart().startsWith("{") ? "" : where.replace(/\[[^\]]*\]|"[^"]*"|'[^']*'|“[^”]*”|‘[^’]*’|«[^»]*»/g, " ");
-  const found = bare.match(/(?<![\w.,])[1-9]\d{0,2}\.\d{3}(?![\w.,])/);
-  return found ? [t("misread", found[0], number(Number(found[0])))] : [];
+  const found = bare.match(/(?<![\w.,])\d+\.\d+(?![\w.,])/g)?.find(isUnclear);
+  return found ? [t("misread", found, number(Number(found)))] : [];
 }
 
 // What a person asked for is brought into a window that ends above it.
