@@ -15,6 +15,7 @@ const TEXTS = {
     misread: "In the condition, {0} is {1}: the point stands before decimals.",
     columns: "and, or, not, in (…) and is missing are understood; columns: {0}", example: "for example: {0}", tolerance: "margin of error (0 is exact)",
     encoder: "the encoder's own", fitted: "fitted to the values", given: "given", setting: "the dataset's own",
+    otherColumns: "Other columns: {0}",
     others: "all others", othersLabels: "all other labels", more: "Show more keys", listed: "Keys listed: {0}.", first: "Only the first {0} are listed.", keys: "keys: {0}", score: "cosine", between: "90% {2} lies between {0} and {1}", at: "90% {2} lies at {0}",
     ofAll: "of the weight", ofKnown: "of that weight", median: "median {0}",
     temperature: "Temperature τ", effective: "Effective keys",
@@ -37,15 +38,15 @@ const TEXTS = {
     gaps: "Texts that mean “no value”, separated by commas", file: "File", name: "Name", load: "Load", cancel: "Cancel",
     duplicates: "A repeated key", error: "is a fault (error)", firstOne: "keeps its first values (first)", lastOne: "keeps its last values (last)", mean: "gets their mean (mean)",
     charset: "Encoding of the text (found if left empty)", decimal: "Decimal mark", byLooks: "found for each column", byRows: "found by what stands in it", point: "point: 1.5", comma: "comma: 1,5",
-    replace: "replace the dataset of that name, if there is one",
+    exists: "If there is a dataset of that name", refused: "nothing is loaded (error)", replace: "it is replaced (replace)", append: "the rows are added to it (append)",
     skip: "leave out rows that cannot be read", leftOut: "Rows left out: {0}.",
-    taken: "There is a dataset of that name already: tick “replace”, or choose another name.",
+    taken: "There is a dataset of that name already. Choose another name, or say below what to do then: replace it, or add the rows to it.",
     number: "numbers", vector: "vectors", category: "labels", text: "texts", undecided: "nothing yet", filter: "to filter by",
     formats: "CSV, TSV, a table of Markdown, JSON, JSON Lines or Parquet: one column of keys, the others values. It stays on this machine.",
     formula: "weights = softmax(q Kᵀ / τ), answer = weights · V. Everything is computed on this machine.",
     problems: { "not-ready": "The service cannot answer now." },
     empty: "There are no datasets yet: load a table of your own.",
-    hollow: "The dataset “{0}” has no entries: load a table under that name, with “replace” ticked, or add entries over the API.",
+    hollow: "The dataset “{0}” has no entries: load a table under that name and have the rows added, or add entries over the API.",
     absent: "There is no dataset “{0}”: choose another.",
     unreachable: "The service does not answer.", sending: "Sending…", queued: "Waiting its turn…",
     reading: "Reading", encoding: "Encoding", writing: "Writing", left: "{0} left", leftOne: "{0} left", loaded: "Entries loaded: {0}. Column of keys: {1}. Others: {2}.",
@@ -71,6 +72,7 @@ const TEXTS = {
     misread: "En la condición, {0} es {1}: el punto separa los decimales.",
     columns: "se entienden and, or, not, in (…) e is missing; columnas: {0}", example: "por ejemplo: {0}", tolerance: "margen de error (0 es exacto)",
     encoder: "la del encoder", fitted: "ajustada a los valores", given: "dada", setting: "la del conjunto",
+    otherColumns: "Otras columnas: {0}",
     others: "las demás", othersLabels: "las demás etiquetas", more: "Mostrar más claves", listed: "Claves en la lista: {0}.", first: "Solo están en la lista las {0} primeras.", keys: "claves: {0}", score: "coseno", between: "el 90 % {2} está entre {0} y {1}", at: "el 90 % {2} está en {0}",
     ofAll: "del peso", ofKnown: "de ese peso", median: "mediana {0}",
     temperature: "Temperatura τ", effective: "Claves efectivas",
@@ -93,9 +95,9 @@ const TEXTS = {
     gaps: "Textos que significan «sin valor», separados por comas", file: "Fichero", name: "Nombre", load: "Cargar", cancel: "Cancelar",
     duplicates: "Una clave repetida", error: "es un error (error)", firstOne: "conserva los primeros valores (first)", lastOne: "conserva los últimos valores (last)", mean: "recibe la media (mean)",
     charset: "Codificación del texto (si se deja vacía, se averigua)", decimal: "Signo decimal", byLooks: "se averigua en cada columna", byRows: "se averigua por lo que contiene", point: "punto (point): 1.5", comma: "coma (comma): 1,5",
-    replace: "reemplazar el conjunto de ese nombre, si lo hay",
+    exists: "Si ya hay un conjunto con ese nombre", refused: "no se carga nada (error)", replace: "se reemplaza (replace)", append: "se le añaden las filas (append)",
     skip: "dejar fuera las filas que no se puedan leer", leftOut: "Filas que quedan fuera: {0}.",
-    taken: "Ya hay un conjunto con ese nombre: marca «reemplazar» o elige otro nombre.",
+    taken: "Ya hay un conjunto con ese nombre. Elige otro nombre, o di más abajo qué hacer entonces: reemplazarlo o añadirle las filas.",
     number: "números", vector: "vectores", category: "etiquetas", text: "textos", undecided: "aún nada", filter: "para filtrar",
     formats: "CSV, TSV, una tabla de Markdown, JSON, JSON Lines o Parquet: una columna de claves y las demás de valores. No sale de esta máquina.",
     formula: "pesos = softmax(q Kᵀ / τ), respuesta = pesos · V. Todo se calcula en esta máquina.",
@@ -121,7 +123,7 @@ const TEXTS = {
       internal: "Algo ha fallado dentro del servicio.",
     },
     empty: "Aún no hay ningún conjunto: carga una tabla tuya.",
-    hollow: "El conjunto «{0}» no tiene entradas: carga una tabla con ese nombre y marca «reemplazar», o añade entradas por la API.",
+    hollow: "El conjunto «{0}» no tiene entradas: carga una tabla con ese nombre y haz que se le añadan las filas, o añade entradas por la API.",
     absent: "No hay ningún conjunto que se llame «{0}»: elige otro.",
     unreachable: "El servicio no responde.", sending: "Enviando…", queued: "Esperando turno…",
     reading: "Leyendo", encoding: "Codificando", writing: "Escribiendo", left: "quedan {0}", leftOne: "queda {0}", loaded: "Entradas cargadas: {0}. Columna de claves: {1}. Las demás: {2}.",
@@ -147,6 +149,7 @@ const LABELS = 5; // whose shares are shown
 const SPOKEN = 3; // columns that a screen reader is told of at once
 const LONGEST = 60; // characters of an example, or of a value in large letters
 const HEAVIEST = 1e150; // what the service takes for a weight
+const WIDE = 4; // columns that are drawn one under another; more are made to take less room
 const BRIEF = 50_000; // bytes of a table that is loaded before there is any progress to show
 const GLIMPSE = 100; // pixels of an answer that are seen to be one
 const BLAMED = { "dataset-exists": "name", "unreadable-source": "file", "bad-rows": "file", "too-large": "file" }; // the field that a problem is about where it names none
@@ -170,6 +173,7 @@ let recorded = null; // the question in the address, once one was asked
 let asking = null; // the AbortController of the question under way
 let listed = SHOWN; // keys of that question, at most
 let most = 100; // that are listed when more are asked for
+let unfolded = false; // whether a wide table's other columns are shown
 let weighing = null; // that of the weights by hand
 let weighed = null; // the comparison whose keys are weighed by hand
 let weighings = () => []; // makes what their weights give, in the language of now
@@ -423,7 +427,7 @@ function draw() {
   const blends = byColumn(soft.blend).map(([name, blend]) => drawBlend(name, blend, soft));
   if (!blends.length) blends.push(element("p", "column", t("unblended")));
   const sure = $("trust").textContent = trust(soft, question);
-  $("blend").replaceChildren(...blends);
+  $("blend").replaceChildren(...blends.slice(0, WIDE), ...drawOthers(blends.slice(WIDE)));
   $("matches").replaceChildren(...soft.matches.map(drawMatch), ...drawRest(soft));
   $("more").hidden = soft.matches.length < listed || soft.matches.length === Math.min(most, soft.attention.keys);
   $("first").textContent = $("more").hidden && soft.matches.length < soft.attention.keys ? t("first", number(soft.matches.length, 9)) : "";
@@ -448,6 +452,15 @@ function trust({ confidence, attention, dataset }, { where }) {
   if (!attention.keys && where) return namesLabels(dataset, where) ? `${t("unmet")} ${t("letters")}` : t("unmet");
   if (!attention.keys) return t("hollow", dataset);
   return confidence === null ? t("unknown") : t(confidence < 0.5 ? "unsure" : "sure", share(confidence));
+}
+
+// The keys should not be far below: what is beyond the first columns is folded, until a person unfolds it.
+function drawOthers(blends) {
+  if (!blends.length) return [];
+  const others = element("details", "help", element("summary", "", t("otherColumns", number(blends.length))), ...blends);
+  others.open = unfolded;
+  others.addEventListener("toggle", () => { unfolded = others.open; });
+  return [others];
 }
 
 const namesLabels = (dataset, where) => (columns[dataset] ?? []).some(({ name, type }) => ["category", "text"].includes(type) && where.includes(name));
@@ -541,7 +554,7 @@ function drawLabels(blend) {
   return rows.length > 1 ? [...headline, element("ol", "shares", ...rows)] : headline;
 }
 
-// A key or a label that does not fit is a button that shows all of it, and hides it again.
+// A key, a label or a row of values that does not fit is a button that shows all of it, and hides it again.
 const cuts = new ResizeObserver((seen) => {
   for (const { target } of seen) {
     if (target.ariaExpanded === "true") continue;
@@ -554,14 +567,15 @@ const cuts = new ResizeObserver((seen) => {
 
 const short = (words) => (words.length > LONGEST ? `${words.slice(0, LONGEST - 1)}…` : words);
 
-function cut(words) {
-  const made = element("span", "key", words);
+function cutting(made) {
   cuts.observe(made);
   return made;
 }
 
+const cut = (words) => cutting(element("span", "key", words));
+
 function showWhole(event) {
-  const made = event.target.closest(".key[aria-expanded]");
+  const made = event.target.closest("#result [role=button][aria-expanded]");
   if (!made || (event.type === "keydown" ? !["Enter", " "].includes(event.key) : !getSelection().isCollapsed)) return; // who marks a part may want to copy it
   event.preventDefault(); // a label would hand it on to its field, and a space move the page
   made.ariaExpanded = made.ariaExpanded === "false";
@@ -585,7 +599,11 @@ function drawMatch(match) {
   });
   for (const entry of byColumn(match.attributes)) values.push(element("span", "value", named(entry)));
   const weight = element("span", "weight", share(match.weight), element("span", "score", `${t("score")} ${fixed(match.score)}`));
-  const row = element("li", "match", element("div", "", cut(match.key), ...values), drawBar(match.weight), weight);
+  const bar = drawBar(match.weight);
+  const wide = values.length > WIDE;
+  const row = wide
+    ? element("li", "match wide", cut(match.key), bar, weight, cutting(element("div", "values", ...values)))
+    : element("li", "match", element("div", "", cut(match.key), ...values), bar, weight);
   row.dataset.key = match.key;
   row.dataset.weight = match.weight;
   return row;
@@ -621,7 +639,7 @@ function drawExact(exact) {
   if (!entries.length) return [t("bare")];
   return entries.flatMap(([name, value]) => [
     ...(entries.length > 1 ? [element("div", "column", name)] : []),
-    ...large(name, value, text(value, units.get(name))),
+    ...large(name, value, text(value, units.get(name)), entries.length > WIDE ? "long" : ""),
   ]);
 }
 
@@ -644,12 +662,12 @@ function drawHand(soft) {
 const drawWeighings = () => $("hand-blend").replaceChildren(...weighings());
 
 function drawManual(manual) {
-  const several = Object.keys(manual).length > 1;
-  if (!Object.keys(manual).length) return [element("div", "column", t("unblended"))];
+  const width = Object.keys(manual).length;
+  if (!width) return [element("div", "column", t("unblended"))];
   return byColumn(manual).map(([name, blend]) => element("div", isFaint(blend) ? "faint" : "",
-    ...(several ? [element("div", "column", name)] : []),
+    ...(width > 1 ? [element("div", "column", name)] : []),
     ...drawKnown(blend),
-    ...large(name, blend?.mean, brief(blend, name))));
+    ...large(name, blend?.mean, brief(blend, name), width > WIDE ? "long" : "")));
 }
 
 async function weigh() {
@@ -904,7 +922,8 @@ async function load(send) {
       ...(outcome.notes.length ? ["\n", ...inEnglish([{ message: outcome.notes.map((note) => `${note}.`).join(" ") }])] : []),
       ...(follow ? [] : [" ", button(t("go", outcome.dataset), () => go(outcome.dataset), "quiet")]),
     ]);
-    for (const name of ["replace", "skip"]) $(name).checked = false; // each load is asked for anew
+    $("exists").value = "error"; // each load is asked for anew
+    $("skip").checked = false;
     if ($("file").files[0] === file) $("upload").reset(); // and no other table was chosen meanwhile
     await listDatasets(follow ? outcome.dataset : $("dataset").value);
     if (follow) await chooseDataset();
@@ -940,7 +959,7 @@ async function cancel() {
 }
 
 async function sendTable() {
-  if ($("replace").checked && !(await agreed("overwrite", $("name").value))) throw new Error("cancelled");
+  if ($("exists").value === "replace" && !(await agreed("overwrite", $("name").value))) throw new Error("cancelled");
   tell(() => [t("sending")]);
   const table = new FormData($("upload"));
   for (const [name, value] of [...table]) if (typeof value === "string" && !value.trim()) table.delete(name);

@@ -705,7 +705,7 @@ def test_a_cell_that_spoils_a_column_is_named_and_can_be_said_to_hold_nothing(
     browser.find_element(By.ID, "language").click()
     browser.find_element(By.ID, "file").send_keys(str(table))
     browser.find_element(By.ID, "missing").send_keys("consultar, agotado")
-    browser.find_element(By.ID, "replace").click()
+    Select(browser.find_element(By.ID, "exists")).select_by_value("replace")
     load.click()
     WebDriverWait(browser, PATIENCE).until(alert_is_present()).accept()
 
@@ -900,8 +900,8 @@ def test_faults_of_a_load_lead_to_their_fields(
     load = chosen(browser, table)
     named = "return [...$('upload').querySelectorAll('label code')].map((each) => each.textContent)"
     assert browser.execute_script(named) == [
-        "key", "attributes", "missing", "columns", "header", "duplicates", "encoding", "decimal",
-        "if_exists=replace", "on_error=skip",
+        "key", "attributes", "missing", "columns", "header", "if_exists", "duplicates", "encoding",
+        "decimal", "on_error=skip",
     ]  # fmt: skip
     value("name", ".x")
     value("encoding", "bogus")
@@ -1251,7 +1251,7 @@ def test_a_form_is_empty_again_once_its_table_is_loaded(
     assert [browser.find_element(By.ID, each).get_property("value") for each in fields] == [""] * 5
     browser.find_element(By.ID, "file").send_keys(str(second))
     assert name.get_property("value") == "dos"
-    browser.find_element(By.ID, "replace").click()
+    Select(browser.find_element(By.ID, "exists")).select_by_value("replace")
     until(browser, load.is_enabled)
     load.click()  # none has the name, so nothing is asked
     until(browser, lambda: bundled.get("/datasets/dos").status == 200)
@@ -1282,6 +1282,47 @@ def test_a_key_that_is_cut_is_shown_whole_when_it_is_pressed(
         assert cut.size["height"] > 1.5 * height
         assert browser.switch_to.active_element == cut, "and not the field beside it"
     assert bundled.ask("DELETE", "/datasets/largas").status == 204
+
+
+def test_a_wide_table_leaves_the_keys_in_sight(browser: Chrome, bundled: Service) -> None:
+    names = [f"medida {number}" for number in range(12)]
+    rows = {key: dict.fromkeys(names, place) for place, key in enumerate(("silla", "mesa"))}
+    assert bundled.post("/datasets", {"name": "ancha", "entries": rows}).status == 201
+    narrow = {key: {name: values[name] for name in names[:4]} for key, values in rows.items()}
+    assert bundled.post("/datasets", {"name": "estrecha", "entries": narrow}).status == 201
+
+    def seen(selector: str) -> list[str]:
+        found = browser.find_elements(By.CSS_SELECTOR, selector)
+        return [each.text for each in found if each.is_displayed()]
+
+    browser.get(bundled.origin + "/?lang=es&dataset=ancha&q=silla")
+    until(browser, lambda: weights(browser))
+    others = browser.find_element(By.CSS_SELECTOR, "#blend summary")
+    assert others.text == "Otras columnas: 8"
+    assert seen("#blend h3") == names[:4]
+    others.click()
+    assert seen("#blend h3") == names
+    browser.find_element(By.ID, "language").click()
+    until(browser, lambda: seen("#blend summary") == ["Other columns: 8"])
+    assert seen("#blend h3") == names, "what was unfolded stays so"
+
+    browser.set_window_size(500, 900)
+    try:
+        row = browser.find_element(By.CSS_SELECTOR, ".match .values")
+        until(browser, lambda: row.get_attribute("aria-expanded") == "false")
+        height = row.size["height"]
+        row.click()
+        assert row.size["height"] > height
+    finally:
+        browser.set_window_size(1100, 1000)
+    assert seen(".match:first-child .value") == [f"{name}: 0" for name in names]
+
+    browser.get(bundled.origin + "/?lang=es&dataset=estrecha&q=silla")
+    until(browser, lambda: weights(browser))
+    assert seen("#blend summary") == seen(".match .values") == []
+    assert seen("#blend h3") == names[:4]
+    for each in ("ancha", "estrecha"):
+        assert bundled.ask("DELETE", f"/datasets/{each}").status == 204
 
 
 def test_a_long_text_is_set_as_text_to_be_read(browser: Chrome, bundled: Service) -> None:
@@ -1608,8 +1649,8 @@ def test_a_table_is_said_as_it_was_read_and_can_be_loaded_again(
     browser.find_element(By.ID, "file").send_keys(str(table))
     until(browser, load.is_enabled)
     load.click()
-    until(browser, lambda: "tick “replace”" in text(browser, "#loading"))
-    browser.find_element(By.ID, "replace").click()
+    until(browser, lambda: "replace it, or add the rows to it" in text(browser, "#loading"))
+    Select(browser.find_element(By.ID, "exists")).select_by_value("replace")
     until(browser, load.is_enabled)
     load.click()
     question = WebDriverWait(browser, PATIENCE).until(alert_is_present())
@@ -1623,8 +1664,19 @@ def test_a_table_is_said_as_it_was_read_and_can_be_loaded_again(
     WebDriverWait(browser, PATIENCE).until(alert_is_present()).accept()
     until(browser, lambda: "Entries loaded: 3." in text(browser, "#loading"))
     until(browser, lambda: set(weights(browser)) == {"pan", "sal", "azúcar"})
-    assert not browser.find_element(By.ID, "replace").is_selected(), "it is not to be forgotten"
+    exists = browser.find_element(By.ID, "exists")
+    assert exists.get_property("value") == "error", "it is not to be forgotten"
     assert bundled.get("/datasets/tarifa/entries/sal").json["values"] == {"precio": 3}
+
+    table.write_text("precio,artículo\n9,pan\n5,aceite\n", "utf-8")
+    browser.find_element(By.ID, "file").send_keys(str(table))
+    Select(exists).select_by_value("append")
+    until(browser, load.is_enabled)
+    load.click()  # nothing is lost, so nothing is asked
+    until(browser, lambda: set(weights(browser)) == {"pan", "sal", "azúcar", "aceite"})
+    stored = bundled.get("/datasets/tarifa/export?format=csv").text
+    assert stored.split() == ["artículo,precio", "pan,9", "sal,3", "azúcar,4", "aceite,5"]
+    assert exists.get_property("value") == "error"
     browser.get_log("browser")  # the one 409 that was asked for
     assert bundled.ask("DELETE", "/datasets/tarifa").status == 204
 
@@ -1927,7 +1979,7 @@ def test_names_of_one_long_word_are_broken_on_a_narrow_screen(
             summary.click()
         until(browser, lambda: text(browser, "#hand-blend"))
         width = browser.execute_script("return document.documentElement.scrollWidth")
-        box = browser.find_element(By.ID, "replace").rect
+        box = browser.find_element(By.ID, "skip").rect
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
