@@ -142,7 +142,7 @@ def main() -> None:
     print(f"| {' | '.join(['keys', 'queries', *peers, *ratios])} |")
     print("|---" * (2 + len(peers) + len(ratios)) + "|")
     for count in given.sizes:
-        for queries in (1, 64):
+        for queries in (1, 8, 64):
             print(measure(count, queries, given.rounds), flush=True)
 
 

@@ -12,7 +12,7 @@ import pytest
 from index import Catalog, SoftDict, open_encoder
 from index.errors import InvalidRequest
 from index.moments import Moments
-from index.vectors import STEPS, UNCACHED, VectorBlock, half_is_fast, halved
+from index.vectors import FEW, STEPS, UNCACHED, VectorBlock, half_is_fast, halved
 from tests import oracle
 from tests.test_concurrency import begun, ended
 
@@ -71,6 +71,21 @@ def test_scores_of_halved_rows_are_off_by_as_much_as_is_said():
     assert np.std(scanned - true) == pytest.approx(block.rounding, rel=0.05)
     np.testing.assert_allclose(one[0], scanned[0], atol=1e-6)
     assert VectorBlock(rows).rounding == 0
+
+
+@pytest.mark.parametrize("count", [1, 2047, 2048, 2049, 4100])
+@pytest.mark.parametrize("queries", [1, 2, FEW, FEW + 1])
+@pytest.mark.parametrize("half", [False, True])
+def test_rows_have_the_same_scores_however_many_are_asked_for(count, queries, half):
+    rows, asked = unit_rows(count, 0, width=20), unit_rows(queries, 1, width=20)
+    block = VectorBlock(halved(rows) if half else rows)
+    scores = np.full((queries, count + 2), 7, np.float32)
+
+    block.scores(asked, scores[:, 1:-1])  # as where other blocks are before and behind
+
+    true = asked.astype(float) @ block[:].astype(float).T
+    np.testing.assert_allclose(scores[:, 1:-1], true, atol=1e-6)
+    assert (scores[:, [0, -1]] == 7).all()
 
 
 @pytest.mark.parametrize("count", [5000, UNCACHED])
