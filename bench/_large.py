@@ -68,11 +68,6 @@ def write(out: Path | None, figures: dict[str, Any]) -> None:
         out.write_text(json.dumps(about | figures, indent=1))
 
 
-def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
 # Keys
 
 

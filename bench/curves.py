@@ -36,7 +36,7 @@ import faiss
 import numpy as np
 
 from bench import _large
-from bench._common import percentiles
+from bench._common import markdown, percentiles
 from bench._large import Best, Truth
 from index.search import attend_keys
 from index.snapshot import Snapshot
@@ -208,7 +208,7 @@ def curves(
 
 
 def table(points: list[dict[str, Any]]) -> str:
-    return _large.markdown(
+    return markdown(
         ["method", "setting", "product then",
          *(f"τ = {tau:g}: {what}" for tau in TEMPERATURES
            for what in ("time p50", "error p50", "error p95"))],

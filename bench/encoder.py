@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from bench._common import status_bytes
+from bench._common import machine, markdown, status_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
 PATHS = ("fast", "torch", "teacher")
@@ -90,14 +90,15 @@ def main() -> None:
         return
     results = run(args.rounds)
     figures = list(results["fast"][0])
-    print("| path | " + " | ".join(figures) + " |")
-    print("|---" * (1 + len(figures)) + "|")
+    rows = []
     for path in PATHS:
-        cells = []
+        cells = [path]
         for figure in figures:
             values = [each[figure] for each in results[path]]
             cells.append(f"{statistics.median(values):.4g} ({min(values):.4g}–{max(values):.4g})")
-        print("| " + " | ".join([path, *cells]) + " |")
+        rows.append(cells)
+    print(machine())
+    print(markdown(["path", *figures], rows))
     for other in PATHS[1:]:
         pairs = zip(results["fast"], results[other], strict=True)
         ratios = [fast["texts/s"] / slow["texts/s"] for fast, slow in pairs]

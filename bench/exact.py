@@ -15,13 +15,12 @@ on the machine named in the head.
 from __future__ import annotations
 
 import argparse
-import platform
 from collections.abc import Callable, Sequence
 
 import faiss
 import numpy as np
 
-from bench._common import SHOWN, seconds, spread
+from bench._common import SHOWN, machine, markdown, seconds, spread
 from index.answering import answer_softly, parse_question
 from index.answers import Column
 from index.encoders import EncoderWorker
@@ -136,11 +135,10 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--rounds", type=int, default=15)
     given = parser.parse_args()
-    print(f"{platform.processor() or platform.machine()}, {faiss.omp_get_max_threads()} threads")
+    print(f"{machine()}, {faiss.omp_get_max_threads()} threads")
     peers = ["product", "softdict", "half", "answer", "FAISS flat"]
     ratios = [*(f"{peer}/product" for peer in peers[1:]), "FAISS flat/softdict"]
-    print(f"| {' | '.join(['keys', 'queries', *peers, *ratios])} |")
-    print("|---" * (2 + len(peers) + len(ratios)) + "|")
+    print(markdown(["keys", "queries", *peers, *ratios]))
     for count in given.sizes:
         for queries in (1, 8, 64):
             print(measure(count, queries, given.rounds), flush=True)

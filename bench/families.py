@@ -22,6 +22,7 @@ import itertools
 import numpy as np
 
 from bench import _large
+from bench._common import markdown
 from index.encoders import open_encoder
 from index.search import TOLERANCE, attend_keys
 from index.sketch import build_sketch
@@ -115,7 +116,7 @@ def main() -> None:
         order, sketch = build_sketch(rows)
         snapshot = _large.vectors_alone(rows[order], sketch)
         table = [[name, *measure(snapshot, queries, tau)] for tau in TEMPERATURES]
-        print(_large.markdown(["keys", "τ", "beyond", "worst", "best missed"], table), flush=True)
+        print(markdown(["keys", "τ", "beyond", "worst", "best missed"], table), flush=True)
 
 
 if __name__ == "__main__":

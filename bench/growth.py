@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from bench import _large
-from bench._common import percentiles, seconds, status_bytes
+from bench._common import markdown, percentiles, seconds, status_bytes
 from bench.real_keys import RealKeys, first
 from bench.scale import answer
 from index.search import TOLERANCE
@@ -123,6 +123,7 @@ def of_largest(real: RealKeys, before: int, given: argparse.Namespace) -> dict[s
     try:
         order, _ = _large.kept_sketch(real.vectors, given.sketches)
         loose = _synthetic(real.vectors, order, n, folder / "loose.npy")
+        del real
         build_s, (order, sketch) = seconds(partial(build_sketch, VectorBlock(loose)))
         rows = _mapped(folder / "rows.npy", loose.shape)
         for start in range(0, n, _large.AT_ONCE):
@@ -180,7 +181,7 @@ def lacking(n: int, dimension: int, work: Path) -> str | None:
 
 
 def table(found: list[dict[str, Any]]) -> str:
-    return _large.markdown(
+    return markdown(
         ["keys", "sketch built in", "its size", "memory", "after queries",
          *(f"τ = {tau:g}: {what}" for tau in TEMPERATURES
            for what in ("sampled p50", "p99", "scan p50", "p99", "times"))],
@@ -225,8 +226,9 @@ def _file_of(real: RealKeys) -> str:
 def _serve(pipe: Connection) -> None:
     before = memory()
     real, file, count, given = pipe.recv()
-    real = replace(real, vectors=np.load(file, mmap_mode="r")[:count])
-    pipe.send(of_largest(real, before, given) if given else of_size(real, before))
+    held = [replace(real, vectors=np.load(file, mmap_mode="r")[:count])]
+    del real  # whoever takes it lets go of it before its memory is measured
+    pipe.send(of_largest(held.pop(), before, given) if given else of_size(held.pop(), before))
 
 
 def main() -> None:
@@ -238,7 +240,8 @@ def main() -> None:
     started = time.perf_counter()
     given.keys = max(given.sizes)
     real = _large.some_keys(given)
-    real = replace(real, query_vectors=real.query_vectors[:: 1000 // given.queries].copy())
+    asked = np.linspace(0, len(real.query_vectors) - 1, given.queries).astype(int)
+    real = replace(real, query_vectors=real.query_vectors[asked])
     print(_large.head(f"{given.queries} queries, tolerance {TOLERANCE}"))
     found = [in_a_process(first(real, size)) for size in given.sizes]
     lack = lacking(given.largest, 384, given.work) if given.largest else None

@@ -25,7 +25,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shutil
 import threading
 import time
@@ -39,7 +38,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from bench._common import disk_bytes, seconds, status_bytes
+from bench._common import disk_bytes, machine, seconds, status_bytes
 from bench._large import scores_of
 from bench.real_keys import COLUMNS, RealKeys, first, real_keys
 from bench.service import Client, started
@@ -516,10 +515,7 @@ def main() -> None:
     keys = first(real_keys(asked.corpus, MADE), asked.keys)
     home = asked.work / f"home-{asked.keys}"
     load = os.getloadavg()
-    print(
-        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, "
-        f"load {load[0]:.1f} at the start"
-    )
+    print(f"{machine()}, load {load[0]:.1f} at the start")
     figures: Figures = {"keys": asked.keys, "load": load}
     try:
         if not (home / "written").exists():

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import csv
 import itertools
-import platform
 import resource
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench._common import spread
+from bench._common import machine, markdown, spread
 from index import Catalog
 from index.encoders import open_encoder
 from index.memory import load_memory
@@ -126,13 +125,16 @@ def main() -> None:
                 f"encoder alone {alone_cpu:.1f} s ({alone_wall:.1f})",
                 flush=True,
             )
-    print(f"{platform.processor() or platform.machine()}, {entries:,} rows")
-    print("| embedding | load/encoder | rows/s | encoder's texts/s | memory MB | estimated MB |")
-    print("|---|---|---|---|---|---|")
-    print(
-        f"| {spread(shares, 3)} | {spread(against, 3)} | {np.median(rates):,.0f} "
-        f"| {np.median(alone):,.0f} | {grown:,.0f} | {(entries * each + beside) / 1e6:,.0f} |"
-    )
+    print(f"{machine()}, {entries:,} rows")
+    figures = {
+        "embedding": spread(shares, 3),
+        "load/encoder": spread(against, 3),
+        "rows/s": f"{np.median(rates):,.0f}",
+        "encoder's texts/s": f"{np.median(alone):,.0f}",
+        "memory MB": f"{grown:,.0f}",
+        "estimated MB": f"{(entries * each + beside) / 1e6:,.0f}",
+    }
+    print(markdown(list(figures), [list(figures.values())]))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from bench import _large
-from bench._common import SHOWN, TIE, percentiles, seconds
+from bench._common import SHOWN, TIE, markdown, percentiles, seconds
 from bench.scale import answer
 from index.search import TOLERANCE
 from index.snapshot import Snapshot
@@ -121,7 +121,7 @@ def measure(
 
 
 def table(found: list[dict[str, Any]]) -> str:
-    return _large.markdown(
+    return markdown(
         ["mask", "allowed", "τ", "time p50", "p99", "scan p50", "allowed only", "exact",
          "error p95", "told p50", "told ≥ true", "recall@10", "worst 5 %", "rows"],
         [[f["mask"], f"{f['allowed']:,} ({f['allowed'] / f['keys']:.2%})", f"{f['temperature']:g}",

@@ -48,7 +48,7 @@ from typing import Any
 
 import numpy as np
 
-from bench._common import SHOWN, TIE, disk_bytes, machine, percentiles
+from bench._common import SHOWN, TIE, disk_bytes, machine, markdown, percentiles
 from bench._stores import PEERS, Softdict, Table, emptied
 
 TEMPERATURES = (0.02, 0.03, 0.05, 0.1)
@@ -65,6 +65,10 @@ QUIET = {
 
 class PeerFailed(Exception):
     """A peer that could not be imported, raised, died or took too long."""
+
+    def __init__(self, peer: str, what: str) -> None:
+        super().__init__(f"{peer}: {what}")
+        self.peer = peer
 
 
 # In a peer's process
@@ -174,8 +178,7 @@ class Run:
         self.told = self._receive(limit)
 
     def ask(self, rows: list[int], *, limit: float = ASK_LIMIT) -> list[float]:
-        self.pipe.send(rows)
-        times, hits = self._receive(limit)
+        times, hits = self._exchange(rows, limit)
         for row, seconds, found in zip(rows, times, hits, strict=True):
             self.times.setdefault(row, []).append(seconds)
             self.hits[row] = found
@@ -183,10 +186,10 @@ class Run:
 
     def warm_up(self) -> None:
         self.ask(list(range(WARM_UP)))
+        self.times.clear()
 
     def finish(self) -> None:
-        self.pipe.send(None)
-        self.told |= self._receive(LOAD_LIMIT)
+        self.told |= self._exchange(None, LOAD_LIMIT)
         self.process.join(20)
 
     def stop(self) -> None:
@@ -199,28 +202,32 @@ class Run:
             self.process.join()
         emptied(self.home)
 
-    def _receive(self, limit: float) -> Any:
-        if not self.pipe.poll(limit):
-            raise PeerFailed(f"{self.name} took longer than {limit:.0f} s")
+    def _exchange(self, message: Any, limit: float) -> Any:
         try:
+            self.pipe.send(message)
+            return self._receive(limit)
+        except OSError:
+            raise self._ended() from None
+
+    def _receive(self, limit: float) -> Any:
+        try:
+            if not self.pipe.poll(limit):
+                raise PeerFailed(self.name, f"took longer than {limit:.0f} s")
             told = self.pipe.recv()
-        except EOFError:
-            self.process.join(5)
-            raise PeerFailed(
-                f"the process of {self.name} ended with code {self.process.exitcode}"
-            ) from None
+        except (EOFError, OSError):
+            raise self._ended() from None
         if isinstance(told, tuple) and told[0] == "failed":
-            raise PeerFailed(told[1])
+            raise PeerFailed(self.name, told[1])
         return told
 
-    def latency(self) -> list[float]:
-        return [seconds for times in self.times.values() for seconds in times]
+    def _ended(self) -> PeerFailed:
+        self.process.join(5)
+        return PeerFailed(self.name, f"its process ended with code {self.process.exitcode}")
 
 
 def interleave(run: Run, ours: Run, queries: int, turn: int) -> list[float]:
     """Ask both in rounds; give the ratios of their times, query by query."""
     run.warm_up()
-    run.times.clear()
     ratios, start = [], time.perf_counter()
     for chosen in np.array_split(np.arange(queries), ROUNDS):
         shared = chosen[turn % SHARE :: SHARE].tolist()
@@ -297,7 +304,7 @@ def claim(hits: list[tuple[str, float]], temperature: float) -> float:
 
 
 def figures(run: Run, ratios: list[float], truth: Truth) -> dict[str, Any]:
-    took = np.array(run.latency()) * 1e3
+    took = np.array([seconds for times in run.times.values() for seconds in times]) * 1e3
     told = {name: value for name, value in run.told.items() if name != "stated"}
     return {
         **told,
@@ -320,7 +327,6 @@ def compare(names: list[str], table: Table, minutes: float, work: Path) -> dict[
     try:
         ours.start(2 * LOAD_LIMIT)
         ours.warm_up()
-        ours.times.clear()
         ours.ask(list(range(queries)), limit=5 * ASK_LIMIT)
         for turn, name in enumerate(name for name in names if name != "softdict"):
             run = Run(name, inputs, work / "peer")
@@ -335,16 +341,17 @@ def compare(names: list[str], table: Table, minutes: float, work: Path) -> dict[
                 run.finish()
                 found[name] = figures(run, ratios, truth)
             except PeerFailed as fault:
+                if fault.peer == ours.name:
+                    raise
                 found[name] = {"failed": str(fault)}
             finally:
                 run.stop()
-        try:
-            ours.finish()
-        except PeerFailed as fault:
-            return {"softdict": {"failed": str(fault)}, **found}
-        return {"softdict": figures(ours, [], truth), **found}
+        ours.finish()
+    except PeerFailed as fault:
+        return {"softdict": {"failed": str(fault)}, **found}
     finally:
         ours.stop()
+    return {"softdict": figures(ours, [], truth), **found}
 
 
 # What is printed
@@ -352,28 +359,26 @@ def compare(names: list[str], table: Table, minutes: float, work: Path) -> dict[
 
 def tables(found: dict[str, Any]) -> str:
     good = {name: figure for name, figure in found.items() if "failed" not in figure}
-    lines = [
-        "| peer | load | memory, loaded | after queries | disk | p50 | p99 | ratio | recall |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    costs, claims = [], []
     for name, f in good.items():
         low, middle, high = f["ratio"]
-        grown = [(f[moment] - f["rss_imported"]) / 1e6 for moment in ("rss_loaded", "rss_asked")]
-        lines.append(
-            f"| {name} | {f['load_s']:.1f} s | {grown[0]:,.0f} MB | {grown[1]:,.0f} MB "
-            f"| {f['disk_bytes'] / 1e6:,.0f} MB | {f['p50_ms']:.2f} ms | {f['p99_ms']:.2f} ms "
-            f"| {middle:.2f} ({low:.2f}-{high:.2f}) | {f['recall']:.3f} |"
-        )
-    heads = " | ".join(f"τ = {tau}: claimed/true | error" for tau in TEMPERATURES)
-    lines += ["", f"| first hit's weight | {heads} |", "|---" * (1 + 2 * len(TEMPERATURES)) + "|"]
-    for name, f in good.items():
-        cells = [
-            f"{c['ratio'][1]:,.4g} ({c['ratio'][0]:,.3g}-{c['ratio'][2]:,.3g}) "
-            f"| {c['error_p90']:.2g}"
-            for c in f["claims"].values()
-        ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    lines.append("")
+        sizes = [f[moment] - f["rss_imported"] for moment in ("rss_loaded", "rss_asked")]
+        costs.append([
+            name, f"{f['load_s']:.1f} s",
+            *(f"{size / 1e6:,.0f} MB" for size in (*sizes, f["disk_bytes"])),
+            f"{f['p50_ms']:.2f} ms", f"{f['p99_ms']:.2f} ms",
+            f"{middle:.2f} ({low:.2f}-{high:.2f})", f"{f['recall']:.3f}",
+        ])  # fmt: skip
+        claims.append([name])
+        for c in f["claims"].values():
+            low, middle, high = c["ratio"]
+            claims[-1] += [f"{middle:,.4g} ({low:,.3g}-{high:,.3g})", f"{c['error_p90']:.2g}"]
+    of_taus = [head for tau in TEMPERATURES for head in (f"τ = {tau}: claimed/true", "error")]
+    lines = [
+        markdown(["peer", "load", "memory, loaded", "after queries", "disk", "p50", "p99",
+                  "ratio", "recall"], costs),
+        "", markdown(["first hit's weight", *of_taus], claims), "",
+    ]  # fmt: skip
     for name, f in found.items():
         if "failed" in f:
             lines.append(f"- {name}: **no figures**. {f['failed']}")

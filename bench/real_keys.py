@@ -17,6 +17,7 @@ import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -87,10 +88,11 @@ def _encoded(texts: list[str], work: Path) -> np.ndarray:
     encoder = open_encoder("builtin")
     folder = work / encoder.identity.replace(":", "-")
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"vectors-{len(texts)}.npy"
+    same = blake2b("\n".join(texts).encode(), digest_size=6).hexdigest()
+    path = folder / f"{len(texts)}-{same}.npy"
     if not path.exists():
         part = path.with_suffix(".part")
-        done = folder / f"vectors-{len(texts)}.done"
+        done = path.with_suffix(".done")
         shape = (len(texts), encoder.dimension)
         fresh = not (part.exists() and done.exists())
         matrix = np.lib.format.open_memmap(

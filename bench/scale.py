@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from bench import _large
-from bench._common import SHOWN, TIE, percentiles, seconds
+from bench._common import SHOWN, TIE, markdown, percentiles, seconds
 from bench._large import Truth
 from index.answers import Blend
 from index.blending import blend_attention
@@ -177,7 +177,7 @@ def wanted(tau: float, f: dict[str, Any]) -> dict[str, tuple[str, str, bool]]:
 
 
 def tables(found: dict[float, dict[str, Any]]) -> str:
-    errors = _large.markdown(
+    errors = markdown(
         ["τ", "error p50", "error p95", "listed p95", "told p50", "told ≥ true", "told/true p50",
          *(f"{name} p95" for name in NUMBERS), "labels p95", "recall@10", "effective keys",
          "coverage", "scored p50", "scanned"],
@@ -188,7 +188,7 @@ def tables(found: dict[float, dict[str, Any]]) -> str:
           f"{f['scored'][0]:,.0f}", f"{f['scanned']:.1%}"] for tau, f in found.items()],
     )  # fmt: skip
     parts = {"known": f"≥ {MOSTLY:.0%}", "little known": f"< {MOSTLY:.0%}"}
-    known = _large.markdown(
+    known = markdown(
         ["τ", "weight with a place", "queries", *(f"{name} p50 / p95" for name in PLACE),
          "sampled p50", "p99", "exact/sampled p50", "p99"],
         [[f"{tau:g}", says, f"{f['queries'][part]}",
@@ -198,7 +198,7 @@ def tables(found: dict[float, dict[str, Any]]) -> str:
             zip(f["exact_ms"], f["sampled_ms_by_part"][part], strict=True))]
          for tau, f in found.items() for part, says in parts.items() if f["queries"][part]],
     )  # fmt: skip
-    times = _large.markdown(
+    times = markdown(
         ["τ", "sampled p50", "p99", "exact p50", "p99", "product p50", "p99",
          "exact/sampled p50", "p99", "query by query", "product/sampled p50", "p99"],
         [[f"{tau:g}", *(f"{ms:.2f} ms" for peer in ("sampled", "exact", "product")
@@ -208,7 +208,7 @@ def tables(found: dict[float, dict[str, Any]]) -> str:
           *(f"{r:.1f}" for r in f["product_ratio"][:2])] for tau, f in found.items()],
     )  # fmt: skip
     judged = {tau: wanted(tau, f) for tau, f in found.items()}
-    verdicts = _large.markdown(
+    verdicts = markdown(
         ["figure", *(f"τ = {tau:g}" for tau in judged)],
         [[what, *(f"{asked[what][1]} ({asked[what][0]}) {'PASS' if asked[what][2] else '**short**'}"
                   for asked in judged.values())] for what in next(iter(judged.values()))],

@@ -20,7 +20,6 @@ import argparse
 import itertools
 import json
 import os
-import platform
 import re
 import socket
 import statistics
@@ -30,10 +29,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+from bench._common import machine, markdown
 from bench.load import rows_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -84,19 +85,15 @@ def hammer(
     address: tuple[str, int], target: Target, clients: int, requests: int
 ) -> tuple[list[float], float]:
     """Send ``requests`` in all; return each one's seconds, and requests per second."""
-    took: list[float] = []
     connections = [Client(*address) for _ in range(clients)]
 
-    def work(client: Client) -> None:
-        took.extend([client.ask(target()) for _ in range(requests // clients)])
+    def work(client: Client) -> list[float]:
+        return [client.ask(target()) for _ in range(requests // clients)]
 
-    threads = [threading.Thread(target=work, args=[client]) for client in connections]
-    start = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    elapsed = time.perf_counter() - start
+    with ThreadPoolExecutor(clients) as pool:
+        start = time.perf_counter()
+        took = [each for times in pool.map(work, connections) for each in times]
+        elapsed = time.perf_counter() - start
     for client in connections:
         client.close()
     return took, len(took) / elapsed
@@ -120,7 +117,13 @@ def started(home: Path) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
     with subprocess.Popen(command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         lines = iter(process.stderr)
-        told = next(line for line in lines if "listens on" in line)
+        before: list[str] = []
+        for told in lines:
+            if "listens on" in told:
+                break
+            before.append(told)
+        else:
+            raise RuntimeError("the service did not start:\n" + "".join(before))
         drain = threading.Thread(target=lambda: list(lines))
         drain.start()
         address = urlsplit(told.split()[-1])
@@ -170,9 +173,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--rows", type=int, default=12_000, help="of the load")
     given = parser.parse_args()
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores")
-    print("| request | clients | p50 | p99 | requests/s | of the trivial route's |")
-    print("|---|---|---|---|---|---|")
+    print(machine())
+    heads = ["request", "clients", "p50", "p99", "requests/s", "of the trivial route's"]
+    print(markdown(heads))
     with service() as address:
         Client(*address).send("POST /datasets?name=own\nkey,value\nfirst,1\n", "text/csv")
         targets = kinds()  # once: what was asked before is new no more

@@ -31,7 +31,7 @@ AT_ONCE = 2**25  # scores held at a time (128 MB)
 
 TOLERANCE = 0.03  # wanted total variation error, where a dataset has no other
 NORMAL = 1.96  # standard errors within which a normal error stays in 95 %, as a blend's does
-WIDEST = 1.3  # times a normal error is that of a mass where one key has all the attention
+WIDEST = 1.5  # times a normal error is that of a mass where one key has all the attention
 SHARED_BY = 1_000_000  # effective keys, and it is a normal one
 ROUNDING = 5e-8  # of a float32 cosine, five standard errors: by 1 / τ of it a weight may be off
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan

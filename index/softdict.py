@@ -722,7 +722,7 @@ class SoftDict(MutableMapping[str, Any]):
         Cut short, it changes nothing; repeated, it goes on where it was. Writers wait for it only
         where they wrote, or a sketch was finished, meanwhile: then it looks at every key once more.
         """
-        spec = encoder or self._record.encoder
+        spec = self._record.encoder if encoder is None else encoder
         worker = self._worker(spec)
         if not self._encode_anew(spec, worker, progress):
             with self._moments.turn:

@@ -69,24 +69,21 @@ class _Folder(click.Path):
         return super().convert(value, param, ctx)
 
 
-def _flag(name: str) -> Callable[[Any], Any]:
-    """Make a command line flag of a setting."""
-    field = Settings.model_fields[name]
-    default = ",".join(field.default) if isinstance(field.default, tuple) else field.default
-    return click.option(
-        flag(name),
-        name,
-        type=_Folder(path_type=Path) if isinstance(default, Path) else None,
-        default=None,
-        metavar=type(default).__name__.upper() if isinstance(default, int) else "TEXT",
-        help=f"{field.description}  [{variable(name)}={default}]",
-    )
-
-
 def _flags(*names: str) -> Callable[[Any], Any]:
+    """Make command line flags of settings."""
+
     def decorate(command: Any) -> Any:
         for name in reversed(names):
-            command = _flag(name)(command)
+            field = Settings.model_fields[name]
+            default = ",".join(field.default) if isinstance(field.default, tuple) else field.default
+            command = click.option(
+                flag(name),
+                name,
+                type=_Folder(path_type=Path) if isinstance(default, Path) else None,
+                default=None,
+                metavar=type(default).__name__.upper() if isinstance(default, int) else "TEXT",
+                help=f"{field.description}  [{variable(name)}={default}]",
+            )(command)
         return command
 
     return decorate
@@ -256,9 +253,9 @@ def load(
                 options,
                 if_exists=if_exists,
                 encoder=settings.encoder,
-                temperature=temperature or "auto",
+                temperature="auto" if temperature is None else temperature,
                 tolerance=tolerance,
-                precision=precision or "full",
+                precision="full" if precision is None else precision,
                 dry_run=dry_run,
                 progress=line,
             )
@@ -331,7 +328,8 @@ def compare(
         found = _chosen(catalog, dataset).compare(query, weights=by_hand, **asked)
 
         def lines(_: Any) -> Iterator[str]:
-            yield f"exact: {values_line(found.exact.values, found.soft.units)}"
+            held = values_line(found.exact.values, found.soft.units)
+            yield f"exact: {held or 'no values'}"
             yield from answer_lines(found.soft, "by meaning: ")
             if found.manual is not None:
                 yield from (f"by hand: {line}" for line in blend_lines(found.manual.blend))
@@ -634,7 +632,9 @@ def _format_of(output: Path | None) -> str:
 
 def _is_stdout(output: Path) -> bool:
     """Tell /dev/stdout, which may lead to a file that others have written into."""
-    return output.exists() and os.path.samestat(output.stat(), os.fstat(1))
+    if sys.stdout is None or not output.exists():  # it may be closed
+        return False
+    return os.path.samestat(output.stat(), os.fstat(1))
 
 
 def _write(output: Path, blocks: Iterator[bytes]) -> None:

@@ -105,7 +105,7 @@ class TooManyJobs(ServiceError):
     def __init__(self, limit: int) -> None:
         self.limit = limit
         jobs = counted(limit, "job", "jobs")
-        super().__init__(f"at most {jobs} may wait, the setting max_jobs; try again later")
+        super().__init__(f"at most {jobs} loads may wait, the setting max_jobs; try again later")
 
 
 class NotReady(ServiceError):

@@ -392,6 +392,10 @@ class HealthOut(Out):
     version: str
 
 
+# Python's words for it are of no use here.
+OWN_FAULT = "A fault of the service itself: its log has the cause."
+
+
 class ProblemTypeOut(Out):
     """A type of problem: which status it comes with, and what it means."""
 
@@ -407,14 +411,8 @@ class ProblemTypeOut(Out):
             type=f"/problems/{row.slug}",
             title=row.title,
             status=row.status,
-            meaning=_meaning(row) or row.title,
+            meaning=OWN_FAULT if row.raised is Exception else inspect.getdoc(row.raised) or "",
         )
-
-
-def _meaning(row: ProblemType) -> str | None:
-    if row.raised is Exception:  # Python's words for it are of no use here
-        return "A fault of the service itself: its log has the cause."
-    return inspect.getdoc(row.raised)
 
 
 class ProblemTypesOut(Out):

@@ -54,7 +54,6 @@ class Runtime:
         self._bundle = settings.bundled and _unfinished(settings.home)
         self.catalog = Catalog.open(settings.home)
         self.jobs = Jobs(waiting=settings.max_jobs, kept=settings.kept_jobs)
-        self.started = time.time()
         self._closing = False
         self._places = threading.Condition()
         self._most = max(1, settings.threads - KEPT_FREE)  # threads that may wait for a turn
@@ -158,6 +157,7 @@ class Runtime:
         return f"{what}; try again in a moment"
 
     def _get_ready(self) -> None:
+        start = time.monotonic()
         try:
             if self._bundle:
                 self._create_bundled()
@@ -165,7 +165,7 @@ class Runtime:
             self._ask_a_dataset()
             self._warm.set()
             if self._mute is None:
-                log.info("ready %.1f s after the start", time.time() - self.started)
+                log.info("ready %.1f s after the start", time.monotonic() - start)
             self._reencode_outdated()
         except Stopping:
             log.info("the start was interrupted")
@@ -200,7 +200,7 @@ class Runtime:
         self._mute = faults[0] if len(faults) == len(self.catalog) > 0 else None
 
     def _create_bundled(self) -> None:
-        for dataset in _bundled():
+        for dataset in json.loads((BUNDLED / "datasets.json").read_text("utf-8")):
             with suppress(DatasetExists):  # by now: requests are answered already
                 self._create(dataset)
         (self.settings.home / MARK).unlink(missing_ok=True)
@@ -252,7 +252,3 @@ def _unfinished(home: Path) -> bool:
             home.mkdir(parents=True, exist_ok=True)
             mark.touch()
     return mark.exists()
-
-
-def _bundled() -> list[dict[str, Any]]:
-    return cast("list[dict[str, Any]]", json.loads((BUNDLED / "datasets.json").read_text("utf-8")))

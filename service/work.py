@@ -78,12 +78,13 @@ class Jobs:
     ) -> Job:
         """Put a job at the end of the queue.
 
-        Raises TooManyJobs for a load if that is full, and Stopping once the queue is closed.
+        Raises TooManyJobs for a load if as many wait as may, and Stopping once the queue is closed.
         """
         with self._changed:
             if self._closed:
                 raise Stopping
-            if kind == "load" and len(self._queue) >= self._waiting:
+            loads = sum(job.kind == "load" for job in self._queue)
+            if kind == "load" and loads >= self._waiting:
                 raise TooManyJobs(self._waiting)
             job = Job(dataset, kind, work, discard)
             self._jobs[job.id] = job

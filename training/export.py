@@ -178,6 +178,9 @@ def write(
 
 def export(sources: list[Path], prepared: Path, calibration: Path | None, out: Path) -> None:
     card = out / "README.md"
+    fresh, replaced = (out.with_name(out.name + end) for end in (".new", ".old"))
+    if replaced.exists() and not out.exists():  # an export was killed between the two renames
+        replaced.rename(out)
     if out.exists() and not (out / "softdict.json").exists() and set(out.iterdir()) - {card}:
         raise SystemExit(f"{out} is no exported encoder: remove it, or name another folder")
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -187,7 +190,6 @@ def export(sources: list[Path], prepared: Path, calibration: Path | None, out: P
     body = body.half().float()  # all that ships is made of the fp16 values that ship
     texts = sample(prepared)
     dense = less_in_common(sources, tokenizer, body, texts)
-    fresh, replaced = (out.with_name(out.name + end) for end in (".new", ".old"))
     shutil.rmtree(fresh, ignore_errors=True)  # an export was killed before it was whole
     fresh.mkdir()
     try:

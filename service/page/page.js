@@ -165,7 +165,7 @@ let colours = []; // the names of those that hold colours
 let tolerances = {}; // of each dataset, in use where the question says none
 let hinted = ""; // the layout of the dataset that the condition is written for
 let offered = []; // the example questions of the dataset
-let bereft = false; // of them, by an outage
+let bereft = false; // of them, as long as they have not come
 let glimpsed = []; // some of its entries
 let saying = () => []; // makes what the line of status says, in the language of now
 let telling = () => []; // likewise, what is said of a load
@@ -175,7 +175,6 @@ let listed = SHOWN; // keys of that question, at most
 let most = 100; // that are listed when more are asked for
 let unfolded = false; // whether a wide table's other columns are shown
 let weighing = null; // that of the weights by hand
-let weighed = null; // the comparison whose keys are weighed by hand
 let weighings = () => []; // makes what their weights give, in the language of now
 let explaining = null; // the AbortController of the steps that are asked for
 let explained = null; // the comparison whose steps are shown
@@ -341,6 +340,7 @@ async function ask() {
     if (isStale(found.soft)) await relist();
     if (mine.signal.aborted) return;
     last = { ...found, question };
+    weighings = () => []; // those were of another
     say(() => misread(question));
     draw();
     if (bereft) examples().catch(() => {});
@@ -370,6 +370,8 @@ function misread({ where = "" }) {
 
 // What a person asked for is brought into a window that ends above it.
 async function submit() {
+  await began;
+  if (!$("dataset").value) await lookAgain();
   const before = last;
   await ask();
   if (last && last === before) return; // another question has taken its place
@@ -378,6 +380,13 @@ async function submit() {
   if (shown.getBoundingClientRect().top < visualViewport.height - GLIMPSE) return;
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   shown.scrollIntoView({ block: "start", behavior: still ? "auto" : "smooth" });
+}
+
+// Datasets may have come since the page was opened, or the service that has them.
+async function lookAgain() {
+  if (!(await isListed(address.get("dataset")))) return;
+  if ($("dataset").value) await examples().catch(() => {});
+  else say(() => [t("empty")]);
 }
 
 // A screen reader hears how many keys are listed now, and not the whole answer again.
@@ -653,8 +662,6 @@ function drawHand(soft) {
     field.addEventListener("input", () => { typed.set(place(key), field.value); weighSoon(); });
     return element("label", "", cut(key), field);
   }));
-  if (last !== weighed) weighings = () => []; // another answer
-  weighed = last;
   drawWeighings();
   weigh();
 }
@@ -754,9 +761,17 @@ function scoped(scope, name) {
   return made;
 }
 
+// Move the slider, beyond its ends where τ is.
+function slide(tau) {
+  const [slider, place] = [$("temperature"), Math.log10(tau)];
+  slider.min = Math.min(slider.min, place);
+  slider.max = Math.max(slider.max, place);
+  slider.value = place;
+}
+
 function drawTemperature(used) {
   const auto = $("auto").checked;
-  if (auto && used > 0) $("temperature").value = Math.log10(used);
+  if (auto && used > 0) slide(used);
   $("tau").textContent = `τ = ${number(auto && used > 0 ? used : temperature(), 3)}`;
   $("temperature").setAttribute("aria-valuetext", $("tau").textContent);
 }
@@ -780,6 +795,17 @@ async function listDatasets(wanted) {
   tolerances = Object.fromEntries(datasets.map((each) => [each.name, each.tolerance_in_use]));
   if (datasets.some(({ name }) => name === wanted)) $("dataset").value = wanted;
   return datasets.map(({ name }) => name);
+}
+
+// List the datasets after one was loaded or deleted: that stays said where they cannot be had.
+async function isListed(wanted) {
+  try {
+    await listDatasets(wanted);
+    return true;
+  } catch (error) {
+    say(explain(error), true);
+    return false;
+  }
 }
 
 const isGone = (error) => error.type === "unknown-dataset";
@@ -838,10 +864,11 @@ async function examples() {
   const name = $("dataset").value;
   glimpsed = [];
   drawHint();
+  bereft = true;
   const { entries } = name ? await call(`datasets/${encodeURIComponent(name)}/entries?limit=4`) : { entries: [] };
   if (name !== $("dataset").value) return null; // another was chosen meanwhile
   const words = Object.hasOwn(EXAMPLES, name) ? EXAMPLES[name] : entries.map(({ key }) => key);
-  glimpsed = entries.map(({ values, attributes }) => ({ ...values, ...attributes }));
+  glimpsed = entries.map(({ values }) => values);
   drawHint();
   bereft = false;
   offered = words;
@@ -871,7 +898,6 @@ async function chooseDataset() {
     else say(() => [t(name ? "hollow" : "empty", name)]);
   } catch (error) {
     if (here !== address || name !== $("dataset").value) return;
-    bereft = true;
     $("examples").replaceChildren(); // they were those of another
     say(explain(error, name), true);
     if (isGone(error)) await relist();
@@ -925,7 +951,7 @@ async function load(send) {
     $("exists").value = "error"; // each load is asked for anew
     $("skip").checked = false;
     if ($("file").files[0] === file) $("upload").reset(); // and no other table was chosen meanwhile
-    await listDatasets(follow ? outcome.dataset : $("dataset").value);
+    if (!(await isListed(follow ? outcome.dataset : $("dataset").value))) return;
     if (follow) await chooseDataset();
     else drawHint();
   });
@@ -985,8 +1011,7 @@ async function deleteDataset(name) {
     if (!isGone(error)) throw error;
     tell(explain(error, name), { bad: true });
   }
-  await listDatasets($("dataset").value);
-  await chooseDataset();
+  if (await isListed($("dataset").value)) await chooseDataset();
 }
 
 async function finished(state) {
@@ -1054,12 +1079,7 @@ async function start() {
   for (const name of ["q", "where", "tolerance"]) $(name).value = here.get(name) ?? ""; // and may be typed over from now on
   const tau = Number(here.get("temperature"));
   $("auto").checked = !(tau > 0);
-  if (tau > 0) {
-    const slider = $("temperature");
-    slider.min = Math.min(slider.min, Math.log10(tau));
-    slider.max = Math.max(slider.max, Math.log10(tau));
-    slider.value = Math.log10(tau);
-  }
+  if (tau > 0) slide(tau);
   drawTemperature(0);
   try {
     await whenReady("readyz");
