@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.attention import CACHED, State, attend, attention_weights, merge, stack
-from index.cores import side_by_side
+from index.cores import cores, side_by_side
 from index.sampling import Outlook, Sample
 from index.sketch import Left, Sketch
 from index.snapshot import Snapshot
@@ -27,6 +27,7 @@ Rows = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 Tau = float | Callable[[Rows], float]  # of one query, from the scores of its allowed keys
 
+PIECE = 2**19  # scores that a core takes in at a time, of as many questions as that may be
 AT_ONCE = 2**25  # scores held at a time (128 MB)
 
 TOLERANCE = 0.03  # wanted total variation error, where a dataset has no other
@@ -204,9 +205,12 @@ def _temperatures(temperature: Tau, known: Rows) -> NDArray[np.float64]:
 
 
 def _state(scores: Rows, taus: NDArray[np.float64], allowed: Mask | None, k: int) -> State:
-    """Take in (q, n) scores, as many at a time as stay in a core's cache."""
+    """Take in (q, n) scores, some at a time."""
     q, n = scores.shape
-    some = max(1, CACHED // max(n, 1))
+    pieces = max(1, -(-q * min(n, CACHED) // PIECE))
+    if pieces > 1:
+        pieces = -(-pieces // cores()) * cores()  # for all to have as much to do
+    some = max(1, -(-q // pieces))
     parts = [slice(start, start + some) for start in range(0, q, some)]
     firsts = range(0, max(n, 1), CACHED)
 
