@@ -715,7 +715,11 @@ def _full(home: Path, fault: BaseException) -> DiskFull | None:
     """
     code = getattr(fault, "sqlite_errorcode", None)
     sure = code == sqlite3.SQLITE_FULL
-    refused = code in (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
+    refused = code in (
+        sqlite3.SQLITE_IOERR_WRITE,
+        sqlite3.SQLITE_IOERR_FSYNC,  # where a network's file system tells of a full disk
+        sqlite3.SQLITE_IOERR_SHMSIZE,
+    )
     return DiskFull(home, sure=sure) if sure or refused else None
 
 

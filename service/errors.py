@@ -100,12 +100,12 @@ class JobCancelled(ServiceError):
 
 
 class TooManyJobs(ServiceError):
-    """The queue of jobs is full."""
+    """As many loads wait as may."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        jobs = counted(limit, "job", "jobs")
-        super().__init__(f"at most {jobs} loads may wait, the setting max_jobs; try again later")
+        loads = counted(limit, "load", "loads")
+        super().__init__(f"at most {loads} may wait, the setting max_jobs; try again later")
 
 
 class NotReady(ServiceError):

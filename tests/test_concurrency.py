@@ -530,7 +530,7 @@ def test_a_signal_s_handler_may_read_wherever_it_comes_into_the_first_read(
 
 
 ASKED: list[Callable[[EncoderWorker], object]] = [
-    lambda worker: worker.encode_query("a"),
+    lambda worker: worker.encode_queries(["a"]),
     lambda worker: worker.encode(["a", "b"]),
     lambda worker: worker.tokens("a b"),
 ]

@@ -74,7 +74,7 @@ def test_many_threads_share_one_encoder_and_their_queries_share_batches():
 
     def ask(text: str) -> bool:
         worker.tokens(text)
-        return np.allclose(worker.encode_query(text), expected(text), atol=1e-6)
+        return np.allclose(worker.encode_queries([text]), expected(text), atol=1e-6)
 
     with ThreadPoolExecutor(16) as pool:
         right = list(pool.map(ask, texts))
@@ -96,7 +96,7 @@ def test_recent_queries_are_remembered():
     recorder = Recorder()
     worker = EncoderWorker(recorder)
 
-    first = worker.encode_query("again")
+    (first,) = worker.encode_queries(["again"])
     second = worker.encode_queries(["again", "new", "again"])
 
     assert np.array_equal(first, second[0]) and np.array_equal(first, second[2])
@@ -104,7 +104,7 @@ def test_recent_queries_are_remembered():
 
 
 ASKED = [
-    lambda worker: worker.encode_query("urgent"),
+    lambda worker: worker.encode_queries(["urgent"]),
     lambda worker: worker.encode(["a few", "keys"]),  # of a small write
 ]
 
@@ -130,9 +130,9 @@ def test_a_fault_reaches_the_one_who_asked_and_the_worker_goes_on():
     worker = EncoderWorker(Recorder())
 
     with pytest.raises(RuntimeError, match="poison"):
-        worker.encode_query("poison")
+        worker.encode_queries(["poison"])
 
-    assert np.allclose(worker.encode_query("fine"), expected("fine"), atol=1e-6)
+    assert np.allclose(worker.encode_queries(["fine"]), expected("fine"), atol=1e-6)
 
 
 def poisoned(texts: Sequence[str]) -> None:
@@ -153,9 +153,9 @@ def test_a_fault_of_one_text_reaches_none_of_those_whose_texts_came_with_it(spoi
     worker = EncoderWorker(recorder)
     texts = [*map(str, range(6)), "bad!", *map(str, range(6, 12))]
     with ThreadPoolExecutor(14) as pool:
-        first = pool.submit(worker.encode_query, "first")
+        first = pool.submit(worker.encode_queries, ["first"])
         assert begun.wait(PATIENCE)
-        asked = [pool.submit(worker.encode_query, text) for text in texts]
+        asked = [pool.submit(worker.encode_queries, [text]) for text in texts]
         while len(worker._urgent) < len(texts):
             time.sleep(0.001)
         go_on.set()
@@ -227,7 +227,7 @@ def test_closing_ends_the_thread_and_refuses_what_waits_and_what_comes():
         assert isinstance(bulk.exception(10), EncoderUnavailable)
     assert set(threading.enumerate()) <= before  # of these, other tests' may end
     with pytest.raises(EncoderUnavailable, match="closed"):
-        worker.encode_query("late")
+        worker.encode_queries(["late"])
     worker.close()  # once more is nothing
 
 
@@ -249,6 +249,26 @@ def test_closing_waits_for_one_step_and_for_no_further_one():
     assert 0 < len(recorder.batches) < 1_000
 
 
+def test_steps_that_leave_texts_out_are_a_fault_of_the_encoder():
+    class Forgetful(Recorder):
+        def steps(self, texts: Sequence[str], *, kind: str = "passage"):
+            yield [0], self.encode(texts[:1])
+
+    texts = [f"text {number}" for number in range(900)]
+    with pytest.raises(InvalidRequest, match="gave rows of 1 texts, asked for "):
+        EncoderWorker(Forgetful()).encode(texts)
+
+
+def test_what_an_encoder_calls_steps_may_be_something_else():
+    recorder = Recorder()
+    recorder.steps = ["tokenize", "embed"]
+    texts = [f"text {number}" for number in range(900)]
+
+    made = EncoderWorker(recorder).encode(texts)
+
+    assert np.allclose(made, [expected(text) for text in texts], atol=1e-6)
+
+
 @pytest.mark.parametrize("spec", ["builtin", "random", "circle"])
 def test_half_a_surrogate_pair_is_read_as_a_question_mark(spec):
     worker = open_encoder(spec)
@@ -256,7 +276,7 @@ def test_half_a_surrogate_pair_is_read_as_a_question_mark(spec):
     halves, marks = (worker.encode([f"perro {sign}", sign]) for sign in ("\ud83d", "?"))
 
     assert np.allclose(halves, marks, atol=1e-5)
-    assert np.allclose(worker.encode_query("\udc15"), marks[1], atol=1e-5)
+    assert np.allclose(worker.encode_queries(["\udc15"]), marks[1], atol=1e-5)
     assert worker.tokens("perro \ud83d") == worker.tokens("perro ?")
     assert SoftDict({"a": 1}, encoder=spec).search("\ud83d").value == 1
 
@@ -323,10 +343,13 @@ def test_what_is_no_encoder_is_refused_before_anything_is_written(tmp_path):
     ]  # fmt: skip
     with pytest.raises(InvalidRequest, match="is a class: give an object of it"):
         SoftDict(encoder=RandomEncoder)
-    misspelt = RandomEncoder()
-    misspelt.calibration = {"bias": 1.0}
-    with pytest.raises(InvalidRequest, match="its calibration has no other names than intercept,"):
-        SoftDict(encoder=misspelt)
+    wrong = RandomEncoder()
+    for given in ({"bias": 1.0}, 0.5, {"top": "9"}, {"top": math.nan}, {"top": 9, "many_keys": 0}):
+        wrong.calibration = given
+        with pytest.raises(InvalidRequest, match="its calibration is None, or numbers of interc"):
+            SoftDict(encoder=wrong)
+    wrong.calibration = {"top": 9, "most_keys": 1}
+    assert SoftDict({"a": 1, "b": 2}, encoder=wrong).search("a").confidence > 0.5
 
     own = RandomEncoder(7)
     with pytest.raises(InvalidRequest, match="an encoder of yours is for a SoftDict in memory"):

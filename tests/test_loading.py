@@ -157,6 +157,19 @@ class Trickle(io.RawIOBase):
         return self._content.readinto(memoryview(buffer)[:7])
 
 
+def test_a_stream_that_is_closed_cannot_be_read() -> None:
+    stream = io.BytesIO(b"key,v\na,1\n")
+    stream.close()
+
+    with pytest.raises(UnreadableSource, match="the stream cannot be copied: I/O operation on cl"):
+        SoftDict(encoder="random").load(stream)
+
+
+def test_a_column_of_options_that_is_no_text_is_a_fault_of_theirs() -> None:
+    with pytest.raises(InvalidRequest, match="columns: 1 is no column's name"):
+        SoftDict(encoder="random").load(b"key,v\na,1\n", LoadOptions(columns={1: "number"}))
+
+
 @pytest.mark.parametrize("filename", PET_FILES)
 @pytest.mark.parametrize("kind", ["path", "str", "bytes", "stream", "nameless"])
 def test_every_format_reads_alike_from_every_source(

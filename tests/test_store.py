@@ -38,7 +38,7 @@ from index.errors import (
     UnknownDataset,
     WrongValue,
 )
-from index.store import UNWRITTEN, Store
+from index.store import UNWRITTEN, Store, _full
 
 ROOT = Path(__file__).parents[1]
 OPTIONS = LoadOptions(format="csv")
@@ -197,6 +197,24 @@ def test_a_full_disk_is_said_and_leaves_everything_as_it_was(tmp_path):
         catalog.load("new", rows.encode(), OPTIONS, encoder="random")
     with Catalog.open(tmp_path) as catalog:
         assert (dict(catalog["t"]), len(catalog["new"])) == ({"a": 1}, 500)
+
+
+@pytest.mark.parametrize(
+    ("code", "sure"),
+    [
+        (sqlite3.SQLITE_FULL, True),
+        (sqlite3.SQLITE_IOERR_WRITE, False),  # as a quota is told
+        (sqlite3.SQLITE_IOERR_FSYNC, False),  # and a full disk of another machine
+        (sqlite3.SQLITE_IOERR_READ, None),
+    ],
+)
+def test_what_a_disk_that_takes_no_more_is_told_by(tmp_path, code, sure):
+    fault = sqlite3.OperationalError("disk I/O error")
+    fault.sqlite_errorcode = code
+
+    said = _full(tmp_path, fault)
+
+    assert (said and said.sure) is sure
 
 
 ROWS = ("key,value\n" + "".join(f"key {number},{number}\n" for number in range(3_000))).encode()

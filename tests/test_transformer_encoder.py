@@ -71,7 +71,7 @@ def test_keys_are_read_under_the_prompt_for_them_by_any_of_its_names(
 def test_half_a_surrogate_pair_is_read_here_as_anywhere(model: Path) -> None:
     worker = EncoderWorker(TransformerEncoder(str(model)))
 
-    assert np.allclose(worker.encode_query("perro \ud83d"), worker.encode_query("perro ?"))
+    assert np.allclose(worker.encode_queries(["perro \ud83d"]), worker.encode_queries(["perro ?"]))
     assert worker.tokens("perro \ud83d") == worker.tokens("perro ?")
     worker.close()
 

@@ -16,7 +16,7 @@ import inspect
 import math
 import os
 import threading
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Final
@@ -130,11 +130,22 @@ def check_own(given: Encoder) -> None:
         'encode takes texts and their kind, as encode(["a"], kind="query")': _takes_kind(
             given.encode
         ),
-        f"calibration has no other names than {', '.join(CALIBRATED)}": given.calibration is None
-        or set(given.calibration) <= set(CALIBRATED),
+        f"calibration is None, or numbers of {', '.join(CALIBRATED)}, those of keys 1 or more": (
+            given.calibration is None or _is_calibration(given.calibration)
+        ),
     }
     if faults := [Fault("encoder", f"its {what}") for what, kept in promised.items() if not kept]:
         raise InvalidRequest(*faults)
+
+
+def _is_calibration(given: object) -> bool:
+    return isinstance(given, Mapping) and all(
+        name in CALIBRATED
+        and isinstance(number, Real)
+        and math.isfinite(number)
+        and (float(number) >= 1 or name not in ("many_keys", "most_keys"))
+        for name, number in given.items()
+    )
 
 
 def _takes_kind(encode: Callable[..., object]) -> bool:

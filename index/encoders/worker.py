@@ -113,7 +113,7 @@ class EncoderWorker:
         """
         few = len(texts) <= BATCH and len(_alike(texts, BATCH, BATCH_CHARACTERS)) == 1
         encoder = self._encoder
-        if few or not isinstance(encoder, Stepwise):
+        if few or not (isinstance(encoder, Stepwise) and callable(encoder.steps)):
             for batch in _mixed(_alike(texts, BATCH, BATCH_CHARACTERS)):
                 jobs = self._urgent if few else self._bulk
                 yield batch, self._ask(jobs, [texts[place] for place in batch], kind)
@@ -121,11 +121,6 @@ class EncoderWorker:
         for batch in _mixed(_alike(texts, STEPPED, STEPPED_CHARACTERS)):
             for places, rows in self._steps(encoder, [texts[place] for place in batch], kind):
                 yield [batch[place] for place in places], rows
-
-    def encode_query(self, text: str) -> Rows:
-        """Give the (d,) row of one query, ahead of bulk work."""
-        row: Rows = self.encode_queries([text])[0]
-        return row
 
     def encode_queries(self, texts: Sequence[str]) -> Rows:
         """Give the (q, d) rows of queries, ahead of bulk work, from memory where recent."""
@@ -152,17 +147,21 @@ class EncoderWorker:
         # In case that the caller's is a daemon thread, too; a partial is equal to no other one.
         ending = partial(self.close)
         atexit.register(ending)
+        given = 0
         try:
             while True:
                 with self._step:
                     self._check_open()
                     step = next(steps, None)
                 if step is None:
-                    return
+                    break
                 places, made = step
+                given += len(places)
                 yield places, self._checked(made, len(places))
         finally:
             atexit.unregister(ending)
+        if given != len(texts):
+            raise self._spoiled(f"rows of {given} texts, asked for {len(texts)}")
 
     def _ask(self, jobs: deque[_Job], texts: Sequence[str], kind: Kind | None) -> Any:
         """Give what the thread makes of texts, or raise its fault."""

@@ -268,6 +268,7 @@ def shown_value(value: object) -> str:
         return "a number of thousands of digits"
     except RecursionError:
         return "what is nested so deep"
+    shown = shown.encode(errors="backslashreplace").decode()  # half a surrogate can be sent nowhere
     return shown if len(shown) <= 40 else f"{shown[:37]}…"
 
 

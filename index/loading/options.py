@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -119,7 +120,9 @@ class LoadOptions:
                 yield Fault(where, f"{given!r} is none of: {names}")
         types = ", ".join(COLUMN_CHOICES)
         for name, wanted in self.columns.items():
-            if wanted not in COLUMN_CHOICES:
+            if not isinstance(name, str):
+                yield Fault("columns", f"{name!r} is no column's name")
+            elif wanted not in COLUMN_CHOICES:
                 yield Fault("columns", f"{name!r}: {wanted!r} is none of: {types}")
         for name in self.attributes:
             if not isinstance(name, str):
@@ -143,6 +146,7 @@ class LoadOptions:
 
 def _is_text_encoding(name: str) -> bool:
     try:
+        codecs.lookup(name)  # which knows no "locale", as io does
         io.TextIOWrapper(io.BytesIO(), encoding=name)
     except (LookupError, ValueError):
         return False

@@ -140,9 +140,12 @@ def _spooled(stream: BinaryIO) -> IO[bytes]:
     except TypeError:
         copy.close()
         raise InvalidRequest(Fault("source", "the stream gives text; open it as binary")) from None
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a ValueError: it is closed
         copy.close()
         raise UnreadableSource(f"the stream cannot be copied: {_words(error)}") from error
+    except BaseException:
+        copy.close()
+        raise
     return copy
 
 

@@ -272,6 +272,20 @@ def test_what_json_cannot_say_is_refused_in_a_document(client: CheckedClient, te
     assert (reply.status_code, reply.get_json()["type"]) == (400, "/problems/malformed-request")
 
 
+def test_what_json_cannot_say_inside_a_cell_of_a_file_is_named_as_it_is_written(make: Make) -> None:
+    body = b'[{"key": "a", "v": ["\\ud800"]}, {"key": "b", "v": ["x"]}]'
+    client = make()
+    reply = client.post("/datasets?name=p", data=body, content_type="application/json")
+    assert (reply.status_code, reply.get_json()["type"]) == (422, "/problems/bad-rows")
+    assert r'["\ud800"] is a list' in reply.get_json()["errors"][0]["message"]
+
+    job = client.post("/datasets?name=p&wait=0", data=body, content_type="application/json")
+    while (ended := client.get(job.headers["Location"]).get_json())["finished"] is None:
+        time.sleep(0.01)
+    assert ended["problem"]["type"] == "/problems/bad-rows"
+    assert client.get("/jobs").status_code == 200
+
+
 def test_a_dry_run_writes_nothing(make: Make) -> None:
     client = make()
     reply = client.post("/datasets", **form(CSV, name="precios", dry_run="1"))
@@ -460,6 +474,7 @@ def test_every_wrong_option_is_named_at_once(make: Make) -> None:
 
     assert faults["delimiter"] == "'\"' is not one character such as , or ;"
     assert faults["encoding"] == "'klingon' is no encoding; utf-8, cp1252… are"
+    assert "encoding" in make().faults("POST", "/datasets?name=p&encoding=locale", data=CSV)
     assert set(faults) == {*wrong, "columns.price"} - {"name", "columns"}
 
 

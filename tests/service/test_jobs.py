@@ -226,7 +226,7 @@ def test_a_full_queue_refuses(jobs: Jobs) -> None:
     for _ in range(2):
         jobs.submit("d", lambda tell: REPORT, lambda: None)
 
-    with pytest.raises(TooManyJobs, match="at most 2 jobs may wait"):
+    with pytest.raises(TooManyJobs, match="at most 2 loads may wait"):
         jobs.submit("d", Gate(), lambda: None)
     anew = jobs.submit("d", lambda tell: None, lambda: None, kind="reencode")  # brings no upload
     gate.opened.set()
@@ -444,13 +444,16 @@ def test_a_load_cancelled_midway_leaves_nothing(make: Make) -> None:
 
 def test_jobs_above_the_limit_are_refused(make: Make) -> None:
     client = make(at_once=0, max_jobs=1)
-    gate, _ = started(client.application.extensions["softdict"].jobs)
-    client.post("/datasets?name=a", data=CSV, content_type="text/csv")
+    jobs = client.application.extensions["softdict"].jobs
+    gate, _ = started(jobs)
+    for name in ("old", "older"):  # nobody asked for these: they take no place
+        jobs.submit(name, lambda tell: REPORT, lambda: None, kind="reencode")
+    assert client.post("/datasets?name=a", data=CSV, content_type="text/csv").status_code == 202
     reply = client.post("/datasets?name=b", data=CSV, content_type="text/csv")
     gate.opened.set()
 
     assert (reply.status_code, reply.get_json()["type"]) == (503, "/problems/too-many-jobs")
-    assert reply.get_json()["detail"].startswith("at most 1 job may wait")
+    assert reply.get_json()["detail"].startswith("at most 1 load may wait")
     assert int(reply.headers["Retry-After"]) > 0
 
 
