@@ -316,9 +316,30 @@ def test_streams_may_be_closed(run: Run, table: str, tmp_path: Path) -> None:
     line = f"{sys.executable} -m service export paises 1>&-"
     exported = subprocess.run(["bash", "-c", line], cwd=ROOT, env=env, stderr=subprocess.PIPE)
 
+    out = tmp_path / "out.csv"
+    for _ in range(2):  # the second time the file is there
+        line = f"{sys.executable} -m service export paises -o {out} 1>&-"
+        assert subprocess.run(["bash", "-c", line], cwd=ROOT, env=env).returncode == 0
+    assert out.read_text("utf-8").startswith("key,valor\n")
+
     assert (loaded.returncode, b"loaded 4 entries" in loaded.stdout) == (0, True)
     assert exported.returncode == 1
     assert exported.stderr == b"softdict: there is no standard output; write -o FILE\n"
+
+
+@pytest.mark.parametrize("option", ["--temperature", "--precision"])
+def test_a_setting_that_is_empty_is_none(run: Run, table: str, option: str) -> None:
+    refused = run("load", table, "--name", "paises", option, "")
+
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert option.removeprefix("--") in refused.stderr
+
+
+def test_a_key_without_values_is_said_to_have_none(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "keys.csv").write_text("key\nperro\ngato\n", "utf-8")
+    assert run("load", str(tmp_path / "keys.csv"), "--name", "claves").returncode == 0
+
+    assert run("compare", "perro", "--dataset", "claves").stdout.startswith("exact: no values\n")
 
 
 def test_a_load_shows_its_progress_on_stderr(run: Run, table: str) -> None:

@@ -461,6 +461,20 @@ def test_the_slider_flattens_the_weights_and_says_so(browser: Chrome) -> None:
     assert "temperature=" in browser.current_url
 
 
+def test_the_slider_begins_where_an_automatic_temperature_ends(
+    browser: Chrome, bundled: Service
+) -> None:
+    rows = {"name": "tibia", "entries": {"a": 1, "b": 2}, "temperature": "sqrt_d"}
+    assert bundled.post("/datasets", rows).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=tibia&q=a")
+    until(browser, lambda: text(browser, "#tau") == "τ = 19.6")
+    browser.find_element(By.ID, "auto").click()
+    until(browser, lambda: "temperature=19.6" in browser.current_url)
+
+    assert text(browser, "#tau") == "τ = 19.6"
+    assert bundled.ask("DELETE", "/datasets/tibia").status == 204
+
+
 def test_a_condition_filters_the_bars_and_its_fault_is_named_by_place(browser: Chrome) -> None:
     field = browser.find_element(By.ID, "where")
     assert field.get_attribute("placeholder") == "for example: valor < 8"
@@ -1778,12 +1792,55 @@ def test_a_load_is_asked_after_until_it_is_known_what_became_of_it(
     assert live == "off", "a screen reader is not told every figure of it"
 
 
+# No request is answered, until the test says that it is over.
+OUTAGE = """
+const answered = window.fetch;
+window.down = true;
+window.fetch = (...asked) => (down ? Promise.reject(TypeError()) : answered(...asked));
+"""
+
+
+def test_a_page_that_was_opened_during_an_outage_asks_when_it_is_over(
+    browser: Chrome, bundled: Service
+) -> None:
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": OUTAGE})
+    try:
+        browser.get(bundled.origin + "/?lang=en")
+        until(browser, lambda: text(browser, "#status") == "The service does not answer.")
+        field = browser.find_element(By.ID, "q")
+        field.send_keys("mascota", Keys.ENTER)
+        until(browser, lambda: text(browser, "#status") == "The service does not answer.")
+        browser.execute_script("window.down = false")
+        field.send_keys(Keys.ENTER)
+        until(browser, lambda: "“mascota”" in text(browser, "#reason"))
+    finally:
+        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+
+    assert text(browser, "#status") == ""
+    assert text(browser, "#examples").startswith("país")
+    assert text(browser, "#columns") == f"{UNDERSTOOD}; columns: valor (numbers)"
+
+
+def test_what_was_loaded_stays_said_though_the_list_cannot_be_had(
+    browser: Chrome, bundled: Service, tmp_path: Path
+) -> None:
+    table = tmp_path / "nueva.csv"
+    table.write_text("cosa,precio\npan,1\n", "utf-8")
+    load = chosen(browser, table)
+    browser.execute_script(
+        "const answered = window.fetch;"
+        "window.fetch = (url, how) => (/datasets$/.test(url) && how?.method !== 'POST'"
+        " ? Promise.reject(TypeError()) : answered(url, how));"
+    )
+    load.click()
+    until(browser, lambda: text(browser, "#status") == "The service does not answer.")
+    assert text(browser, "#loading").startswith("Entries loaded: 1.")
+    assert bundled.ask("DELETE", "/datasets/nueva").status == 204
+
+
 def test_after_an_outage_there_are_examples_again(browser: Chrome) -> None:
     ask(browser, "país")
-    browser.execute_script(
-        "const answered = window.fetch; window.down = true;"
-        "window.fetch = (...asked) => (down ? Promise.reject(TypeError()) : answered(...asked));"
-    )
+    browser.execute_script(OUTAGE)
     Select(browser.find_element(By.ID, "dataset")).select_by_value("traduccion")
     until(browser, lambda: text(browser, "#status") == "The service does not answer.")
     assert text(browser, "#examples") == ""
