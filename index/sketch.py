@@ -108,7 +108,7 @@ class Left:
 
 
 def build_sketch(
-    rows: ManyRows, *, seed: int = 0, go_on: Callable[[], bool] = lambda: True
+    rows: ManyRows, *, go_on: Callable[[], bool] = lambda: True
 ) -> tuple[NDArray[np.int64], Sketch]:
     """Sketch (n, d) unit rows, at least as many as a code has values: 16.
 
@@ -129,10 +129,10 @@ def build_sketch(
             raise Cancelled
 
     n = len(rows)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     count = max(1, round(n**0.5))
     chosen = np.sort(rng.choice(n, min(n, SAMPLE_PER_CELL * count), replace=False))
-    means = k_means(rows[chosen], count, rounds=ROUNDS, seed=seed, look=look)
+    means = k_means(rows[chosen], count, rounds=ROUNDS, look=look)
     cell = np.empty(n, np.int64)
     for start in range(0, n, CHUNK):
         look()

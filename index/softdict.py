@@ -843,14 +843,11 @@ class SoftDict(MutableMapping[str, Any]):
         done, total = len(changes.updates), len(changes.updates) + changes.added
         with self._moments.change(since) as store:
             after = snapshot.with_values(changes.updates)
+            places: Iterable[Place] = changes.updates
             if after.columns != self.columns:
                 store.set_columns(self.id, after.columns)
-                places = snapshot.places()  # of entries that came when there were fewer columns
-                store.update_values(self.id, ((snapshot.id(p), snapshot.values(p)) for p in places))
-            store.update_values(
-                self.id,
-                ((snapshot.id(place), values) for place, values in changes.updates.items()),
-            )
+                places = after.places()  # of entries, too, that came when there were fewer columns
+            store.update_values(self.id, ((after.id(p), after.values(p)) for p in places))
             if changes.fresh:
                 encoder = self.encoder
                 spec = self._record.encoder

@@ -122,7 +122,8 @@ CREATE INDEX deletions_changed ON deletions (dataset, changed);
 
 
 # Made once: json.dumps with options makes an encoder at each call, and a load calls it by the row.
-_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+READ = 4096  # entries at a time
 CHANGED = "changed = (SELECT version FROM datasets WHERE id = dataset)"
 
 
@@ -306,9 +307,7 @@ class Store:
         )
         return Record(**{**dict(row), "columns": listed})
 
-    def entries(
-        self, dataset: int, size: int = 4096, *, since: int = -1
-    ) -> Iterator[list[StoredEntry]]:
+    def entries(self, dataset: int, *, since: int = -1) -> Iterator[list[StoredEntry]]:
         """Read the entries changed after a version, by default all, in order, some at a time."""
         last = 0
         by = "entries_in_order" if since < 0 else "entries_changed"
@@ -318,7 +317,7 @@ class Store:
                     rows = self._connection.execute(
                         f"SELECT id, key, arrived, value, vector FROM entries INDEXED BY {by}"
                         " WHERE dataset = ? AND id > ? AND changed > ? ORDER BY id LIMIT ?",
-                        (dataset, last, since, size),
+                        (dataset, last, since, READ),
                     ).fetchall()
                 except sqlite3.OperationalError as fault:
                     if _no_text(fault):  # it is this dataset that is damaged, not the database
@@ -781,10 +780,6 @@ def _prepare(connection: sqlite3.Connection, *, read_only: bool) -> None:
 
 def _blob(vector: Rows) -> bytes:
     return vector.astype("<f4").tobytes()
-
-
-def _json(values: Sequence[Value]) -> str:
-    return _ENCODE(values)
 
 
 def _values(text: str) -> tuple[Value, ...]:

@@ -332,7 +332,7 @@ def _padded(rows: Rows, width: int) -> Rows:
     return np.pad(rows, ((0, 0), (0, lack))) if lack else rows
 
 
-def k_means(rows: Rows, count: int, *, rounds: int, seed: int, look: Callable[[], None]) -> Rows:
+def k_means(rows: Rows, count: int, *, rounds: int, look: Callable[[], None]) -> Rows:
     """Find ``count`` points near which rows gather.
 
     ``look`` is called before each round, and may raise.
@@ -342,7 +342,7 @@ def k_means(rows: Rows, count: int, *, rounds: int, seed: int, look: Callable[[]
     for _ in range(rounds):
         look()
         kmeans = faiss.Kmeans(
-            rows.shape[1], count, niter=1, seed=seed,
+            rows.shape[1], count, niter=1, seed=0,
             min_points_per_centroid=1, max_points_per_centroid=len(rows),
         )  # fmt: skip
         kmeans.train(rows, init_centroids=means)
