@@ -1599,6 +1599,22 @@ def test_an_export_takes_the_place_of_the_last_one_whatever_a_killed_one_left(
     assert json.loads((out / "softdict.json").read_text())["dimension"] == 8
 
 
+@pytest.mark.usefixtures("without_onnx")
+def test_the_card_survives_an_export_that_was_killed_between_its_two_renames(
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "encoder"
+    export_student(tmp_path, out)
+    (out / "README.md").write_text("the card")
+    out.rename(tmp_path / "encoder.old")
+    (tmp_path / "encoder.new").mkdir()
+
+    export_student(tmp_path, out)
+
+    assert (out / "README.md").read_text() == "the card"
+    assert not (tmp_path / "encoder.old").exists() and not (tmp_path / "encoder.new").exists()
+
+
 def test_what_a_killed_export_had_written_does_not_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
