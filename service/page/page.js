@@ -40,7 +40,7 @@ const TEXTS = {
     charset: "Encoding of the text (found if left empty)", decimal: "Decimal mark", byLooks: "found for each column", byRows: "found by what stands in it", point: "point: 1.5", comma: "comma: 1,5",
     exists: "If there is a dataset of that name", refused: "nothing is loaded (error)", replace: "it is replaced (replace)", append: "the rows are added to it (append)",
     skip: "leave out rows that cannot be read", leftOut: "Rows left out: {0}.",
-    taken: "There is a dataset of that name already. Choose another name, or say below what to do then: replace it, or add the rows to it.",
+    taken: "There is a dataset of that name already. Choose another name, or say above what to do then: replace it, or add the rows to it.",
     number: "numbers", vector: "vectors", category: "labels", text: "texts", undecided: "nothing yet", filter: "to filter by",
     formats: "CSV, TSV, a table of Markdown, JSON, JSON Lines or Parquet: one column of keys, the others values. It stays on this machine.",
     formula: "weights = softmax(q Kᵀ / τ), answer = weights · V. Everything is computed on this machine.",
@@ -97,7 +97,7 @@ const TEXTS = {
     charset: "Codificación del texto (si se deja vacía, se averigua)", decimal: "Signo decimal", byLooks: "se averigua en cada columna", byRows: "se averigua por lo que contiene", point: "punto (point): 1.5", comma: "coma (comma): 1,5",
     exists: "Si ya hay un conjunto con ese nombre", refused: "no se carga nada (error)", replace: "se reemplaza (replace)", append: "se le añaden las filas (append)",
     skip: "dejar fuera las filas que no se puedan leer", leftOut: "Filas que quedan fuera: {0}.",
-    taken: "Ya hay un conjunto con ese nombre. Elige otro nombre, o di más abajo qué hacer entonces: reemplazarlo o añadirle las filas.",
+    taken: "Ya hay un conjunto con ese nombre. Elige otro nombre, o di más arriba qué hacer entonces: reemplazarlo o añadirle las filas.",
     number: "números", vector: "vectores", category: "etiquetas", text: "textos", undecided: "aún nada", filter: "para filtrar",
     formats: "CSV, TSV, una tabla de Markdown, JSON, JSON Lines o Parquet: una columna de claves y las demás de valores. No sale de esta máquina.",
     formula: "pesos = softmax(q Kᵀ / τ), respuesta = pesos · V. Todo se calcula en esta máquina.",
@@ -609,10 +609,10 @@ function drawMatch(match) {
   for (const entry of byColumn(match.attributes)) values.push(element("span", "value", named(entry)));
   const weight = element("span", "weight", share(match.weight), element("span", "score", `${t("score")} ${fixed(match.score)}`));
   const bar = drawBar(match.weight);
-  const wide = values.length > WIDE;
-  const row = wide
-    ? element("li", "match wide", cut(match.key), bar, weight, cutting(element("div", "values", ...values)))
-    : element("li", "match", element("div", "", cut(match.key), ...values), bar, weight);
+  const inside = values.length > WIDE
+    ? [cut(match.key), bar, weight, cutting(element("div", "values", ...values))]
+    : [element("div", "", cut(match.key), ...values), bar, weight];
+  const row = element("li", "match", ...inside);
   row.dataset.key = match.key;
   row.dataset.weight = match.weight;
   return row;
@@ -797,7 +797,7 @@ async function listDatasets(wanted) {
   return datasets.map(({ name }) => name);
 }
 
-// List the datasets after one was loaded or deleted: that stays said where they cannot be had.
+// List the datasets; where they cannot be had, what is said of a load stays.
 async function isListed(wanted) {
   try {
     await listDatasets(wanted);
