@@ -743,12 +743,13 @@ def test_a_dataset_that_goes_while_it_is_first_read_is_not_there_in_part(
     with Catalog.open(tmp_path) as catalog:
         large(catalog).settle()
     shutil.rmtree(tmp_path / "generations")
+    monkeypatch.setattr("index.store.READ", 1)
     with Catalog.open(tmp_path) as catalog:
         d, entries = catalog["d"], Store.entries
         named = {} if if_exists is None else {"if_exists": if_exists}
 
         def interrupted(self, dataset, *, since):
-            batches = entries(self, dataset, size=1, since=since)
+            batches = entries(self, dataset, since=since)
             yield next(batches)
             monkeypatch.setattr(Store, "entries", entries)
             gone = (catalog.delete, "d") if if_exists is None else (large, catalog)

@@ -370,8 +370,11 @@ function misread({ where = "" }) {
 
 // What a person asked for is brought into a window that ends above it.
 async function submit() {
-  await began;
-  if (!$("dataset").value) await lookAgain();
+  if (!$("dataset").value) {
+    await began; // which asks what is typed by then
+    if (last) return;
+    if (!$("dataset").value) await lookAgain();
+  }
   const before = last;
   await ask();
   if (last && last === before) return; // another question has taken its place
