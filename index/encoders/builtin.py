@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from index.encoders.batching import alike
 from index.encoders.protocol import Kind, Rows
 from index.platform import no_telemetry
 
@@ -92,7 +93,7 @@ class BuiltinEncoder:
     ) -> Iterator[tuple[list[int], Rows]]:
         """Encode run by run of the body: give the places of each run's texts and their rows."""
         ids = self._ids(texts)
-        for batch in _batches([len(each) for each in ids]):
+        for batch in alike([len(each) for each in ids], BATCH_TOKENS):
             yield batch, self._run([ids[place] for place in batch])
 
     def tokens(self, text: str) -> list[str]:
@@ -115,18 +116,6 @@ class BuiltinEncoder:
         words[mask] = self._word_rows[np.concatenate(ids)]
         out: Rows = self._body.run(None, {"words": words, "mask": mask.astype(np.float32)})[0]
         return out
-
-
-def _batches(lengths: list[int]) -> Iterator[list[int]]:
-    """Split places into batches of like length, so that little of a batch is padding."""
-    batch: list[int] = []
-    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and (len(batch) + 1) * lengths[place] > BATCH_TOKENS:
-            yield batch
-            batch = []
-        batch.append(place)
-    if batch:
-        yield batch
 
 
 def _mapped(path: Path, name: str) -> NDArray[np.float16]:

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from index.encoders.batching import alike
 from index.encoders.protocol import Encoder, Kind, Rows, Stepwise
 from index.errors import EncoderUnavailable, Fault, InvalidRequest
 
@@ -111,14 +112,14 @@ class EncoderWorker:
         batch, so that little of it is padding. The batches come in a mixed order, so that the
         rate of the first ones says what the rest will take.
         """
-        few = len(texts) <= BATCH and len(_alike(texts, BATCH, BATCH_CHARACTERS)) == 1
+        few = len(texts) <= BATCH and len(_mixed(texts, BATCH, BATCH_CHARACTERS)) == 1
         encoder = self._encoder
         if few or not (isinstance(encoder, Stepwise) and callable(encoder.steps)):
-            for batch in _mixed(_alike(texts, BATCH, BATCH_CHARACTERS)):
+            for batch in _mixed(texts, BATCH, BATCH_CHARACTERS):
                 jobs = self._urgent if few else self._bulk
                 yield batch, self._ask(jobs, [texts[place] for place in batch], kind)
             return
-        for batch in _mixed(_alike(texts, STEPPED, STEPPED_CHARACTERS)):
+        for batch in _mixed(texts, STEPPED, STEPPED_CHARACTERS):
             for places, rows in self._steps(encoder, [texts[place] for place in batch], kind):
                 yield [batch[place] for place in places], rows
 
@@ -270,19 +271,8 @@ def _readable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _alike(texts: Sequence[str], most: int, characters: int) -> list[list[int]]:
-    """Split places into batches of texts of like length, of so many texts and characters."""
-    batches: list[list[int]] = []
-    batch: list[int] = []
-    for place in sorted(range(len(texts)), key=lambda place: len(texts[place])):
-        size = (len(batch) + 1) * len(texts[place])
-        if batch and (len(batch) == most or size > characters):
-            batches.append(batch)
-            batch = []
-        batch.append(place)
-    return [*batches, batch] if batch else batches
-
-
-def _mixed(batches: list[list[int]]) -> list[list[int]]:
+def _mixed(texts: Sequence[str], most: int, characters: int) -> list[list[int]]:
+    """Split places into batches of texts of like length, and mix these."""
+    batches = list(alike([len(text) for text in texts], characters, most))
     random.Random(0).shuffle(batches)
     return batches
