@@ -67,7 +67,7 @@ class PeerFailed(Exception):
     """A peer that could not be imported, raised, died or took too long."""
 
     def __init__(self, peer: str, what: str) -> None:
-        super().__init__(f"{peer}: {what}")
+        super().__init__(what)
         self.peer = peer
 
 
@@ -205,9 +205,9 @@ class Run:
     def _exchange(self, message: Any, limit: float) -> Any:
         try:
             self.pipe.send(message)
-            return self._receive(limit)
         except OSError:
             raise self._ended() from None
+        return self._receive(limit)
 
     def _receive(self, limit: float) -> Any:
         try:

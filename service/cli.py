@@ -328,8 +328,7 @@ def compare(
         found = _chosen(catalog, dataset).compare(query, weights=by_hand, **asked)
 
         def lines(_: Any) -> Iterator[str]:
-            held = values_line(found.exact.values, found.soft.units)
-            yield f"exact: {held or 'no values'}"
+            yield f"exact: {values_line(found.exact.values, found.soft.units)}"
             yield from answer_lines(found.soft, "by meaning: ")
             if found.manual is not None:
                 yield from (f"by hand: {line}" for line in blend_lines(found.manual.blend))

@@ -150,7 +150,7 @@ def answer_lines(answer: Answer, before: str = "") -> Iterator[str]:
         if not answer.matches:
             yield f"no key reads exactly {answer.query!r}"
         for match in answer.matches:
-            yield values_line({**match.values, **match.attributes}, answer.units) or "no values"
+            yield values_line({**match.values, **match.attributes}, answer.units)
         return
     yield from (before + line for line in blend_lines(answer.blend))
     keys = [short(match.key, LONGEST_KEY) for match in answer.matches]
@@ -158,7 +158,7 @@ def answer_lines(answer: Answer, before: str = "") -> Iterator[str]:
     for key, match in zip(keys, answer.matches, strict=True):
         bar = "█" * round(BAR * match.weight)
         held = {**match.values, **match.attributes}
-        values = values_line(held, answer.units, named=len(held) > 1)
+        values = values_line(held, answer.units, named=len(held) > 1) if held else ""
         yield f"{key:{width}}  {match.weight:6.1%}  {bar:{BAR}}  {values}"
     yield (
         f"confidence {_confidence(answer)}, "
@@ -214,9 +214,11 @@ def blend_lines(blends: dict[str, Blend | None]) -> Iterator[str]:
 def values_line(
     values: Mapping[str, Value] | None, units: Mapping[str, str], *, named: bool = True
 ) -> str:
-    """Say an entry's values with their units, or that there is no entry."""
+    """Say an entry's values with their units, or that it has none, or that there is no entry."""
     if values is None:
         return "nothing"
+    if not values:
+        return "no values"
     said = ((name, _text(value, units.get(name))) for name, value in values.items())
     return ", ".join(f"{name} {text}" if named else text for name, text in said)
 

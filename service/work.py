@@ -83,8 +83,7 @@ class Jobs:
         with self._changed:
             if self._closed:
                 raise Stopping
-            loads = sum(job.kind == "load" for job in self._queue)
-            if kind == "load" and loads >= self._waiting:
+            if kind == "load" and sum(job.kind == kind for job in self._queue) >= self._waiting:
                 raise TooManyJobs(self._waiting)
             job = Job(dataset, kind, work, discard)
             self._jobs[job.id] = job

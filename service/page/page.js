@@ -387,7 +387,7 @@ async function submit() {
 
 // Datasets may have come since the page was opened, or the service that has them.
 async function lookAgain() {
-  if (!(await isListed(address.get("dataset")))) return;
+  if (!(await tryToList(address.get("dataset")))) return;
   if ($("dataset").value) await examples().catch(() => {});
   else say(() => [t("empty")]);
 }
@@ -801,7 +801,7 @@ async function listDatasets(wanted) {
 }
 
 // List the datasets; where they cannot be had, what is said of a load stays.
-async function isListed(wanted) {
+async function tryToList(wanted) {
   try {
     await listDatasets(wanted);
     return true;
@@ -954,7 +954,7 @@ async function load(send) {
     $("exists").value = "error"; // each load is asked for anew
     $("skip").checked = false;
     if ($("file").files[0] === file) $("upload").reset(); // and no other table was chosen meanwhile
-    if (!(await isListed(follow ? outcome.dataset : $("dataset").value))) return;
+    if (!(await tryToList(follow ? outcome.dataset : $("dataset").value))) return;
     if (follow) await chooseDataset();
     else drawHint();
   });
@@ -1014,7 +1014,7 @@ async function deleteDataset(name) {
     if (!isGone(error)) throw error;
     tell(explain(error, name), { bad: true });
   }
-  if (await isListed($("dataset").value)) await chooseDataset();
+  if (await tryToList($("dataset").value)) await chooseDataset();
 }
 
 async function finished(state) {

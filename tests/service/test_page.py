@@ -12,6 +12,7 @@ import socket
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -127,6 +128,17 @@ def chosen(browser: Chrome, table: Path) -> WebElement:
     browser.find_element(By.ID, "own").click()
     browser.find_element(By.ID, "file").send_keys(str(table))
     return browser.find_element(By.CSS_SELECTOR, "#upload .main")
+
+
+@contextmanager
+def opened_with(browser: Chrome, source: str, address: str) -> Iterator[None]:
+    """Open a page in which a script has run before its own."""
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
+    try:
+        browser.get(address)
+        yield
+    finally:
+        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
 
 
 def hold(browser: Chrome, which: str) -> None:
@@ -1577,12 +1589,8 @@ def test_the_language_is_the_first_wanted_that_the_page_has(
     browser: Chrome, bundled: Service, address: str, spoken: list[str], language: str
 ) -> None:
     source = f"Object.defineProperty(navigator, 'languages', {{ value: {json.dumps(spoken)} }})"
-    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
-    try:
-        browser.get(bundled.origin + address)
+    with opened_with(browser, source, bundled.origin + address):
         assert browser.find_element(By.TAG_NAME, "html").get_attribute("lang") == language
-    finally:
-        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
 
 
 def test_what_somebody_else_deletes_or_replaces_is_shown_as_it_is_now(
@@ -1796,25 +1804,28 @@ def test_a_load_is_asked_after_until_it_is_known_what_became_of_it(
 OUTAGE = """
 const answered = window.fetch;
 window.down = true;
-window.fetch = (...asked) => (down ? Promise.reject(TypeError()) : answered(...asked));
+window.refused = 0;
+window.fetch = (...asked) => {
+  if (!down) return answered(...asked);
+  refused += 1;
+  return Promise.reject(TypeError());
+};
 """
 
 
 def test_a_page_that_was_opened_during_an_outage_asks_when_it_is_over(
     browser: Chrome, bundled: Service
 ) -> None:
-    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": OUTAGE})
-    try:
-        browser.get(bundled.origin + "/?lang=en")
+    with opened_with(browser, OUTAGE, bundled.origin + "/?lang=en"):
         until(browser, lambda: text(browser, "#status") == "The service does not answer.")
+        refused = browser.execute_script("return refused")
         field = browser.find_element(By.ID, "q")
         field.send_keys("mascota", Keys.ENTER)
+        until(browser, lambda: browser.execute_script("return refused") > refused)
         until(browser, lambda: text(browser, "#status") == "The service does not answer.")
         browser.execute_script("window.down = false")
         field.send_keys(Keys.ENTER)
         until(browser, lambda: "“mascota”" in text(browser, "#reason"))
-    finally:
-        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
 
     assert text(browser, "#status") == ""
     assert text(browser, "#examples").startswith("país")
@@ -1865,9 +1876,7 @@ def test_an_empty_question_is_not_passed_over_in_silence(browser: Chrome) -> Non
 def test_what_is_typed_while_the_service_starts_is_asked_then(
     browser: Chrome, bundled: Service
 ) -> None:
-    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": STARTING})
-    try:
-        browser.get(bundled.origin + "/?lang=en")
+    with opened_with(browser, STARTING, bundled.origin + "/?lang=en"):
         field = browser.find_element(By.ID, "q")
         field.send_keys("mascota", Keys.ENTER)
         until(browser, lambda: browser.execute_script("return tries") > 1)
@@ -1878,8 +1887,6 @@ def test_what_is_typed_while_the_service_starts_is_asked_then(
         assert browser.execute_script(unchanged), "a screen reader hears it once"
         browser.execute_script("opened = true")
         until(browser, lambda: "“mascota”" in text(browser, "#reason"))
-    finally:
-        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
 
     assert field.get_property("value") == "mascota"
 
