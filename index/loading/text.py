@@ -36,16 +36,19 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-LATIN_ENCODINGS = ("cp1252", "cp1250", "cp850", "mac-roman")
-LEGACY_ENCODINGS = (
-    *LATIN_ENCODINGS,
-    *("cp1251", "cp1253", "cp932", "gb18030", "big5hkscs", "cp949"),
-)
+WINDOWS_ENCODINGS = ("cp1252", "cp1250")  # they have the euro in one place
+LATIN_ENCODINGS = (*WINDOWS_ENCODINGS, "cp850", "mac-roman")
+EAST_ASIAN_ENCODINGS = ("cp932", "gb18030", "big5hkscs", "cp949")
+LEGACY_ENCODINGS = (*LATIN_ENCODINGS, "cp1251", "cp1253", *EAST_ASIAN_ENCODINGS)
 _LETTERS = "áéíóúüñçàèìòùâêîôûäöïëãõßœåøæ"
 _WESTERN = frozenset(_LETTERS + _LETTERS.upper() + "¿¡«»ºª·€…–—‘’“”°£©®™´\xa0½¼¾²³¹µ×÷±§¢¥¬¦")
-_LATIN_9_EURO = re.compile(r"\d\s?¤(?!\w)|(?<!\w)¤\s?\d")  # beside a letter, cp850's ñ
+# Beside a letter, ¤ is cp850's ñ, and € the Ä of Macs and cp850's Ç.
+_LATIN_9_EURO, _EURO = (re.compile(rf"\d\s?{e}(?!\w)|(?<!\w){e}\s?\d") for e in "¤€")
 _SPANISH = re.compile(r"(?<![A-Z])ñ|Ñ")  # PERñ is PERÒ in mac-roman
 _UNITS = re.compile(r"(?<=[\dnN])[ªº]|µ|Ø(?![^\W\d_])")  # 2ª, nº, µm, Ø 12: letters to Python alone
+# Runs of other letters, and of one behind a Latin one, as cp850's ño is read in Big5: Mu某z.
+_RUN = re.compile(r"[^\x00-\x7f]+")
+_LONE = re.compile(r"(?<=[A-Za-z])[^\x00-\x7f](?=[\x00-\x7f])")
 # What Western Europe does not write, though each letter is one of its own.
 _MISREAD = re.compile(
     r"""
@@ -63,11 +66,14 @@ _MISREAD = re.compile(
 def find_encoding(source: Source, options: LoadOptions) -> str:
     """Name the encoding that is wanted, in the variant that reads a BOM as none of the text.
 
-    Where none is wanted, it is detected.
+    Where none is wanted, it is detected. What is called Latin-1 is read as cp1252, as on the web:
+    what that has beside it, the euro among them, is nothing that a table holds.
     """
     if options.encoding is None:
         return detect_encoding(source)
     wanted = codecs.lookup(options.encoding).name  # U8 and cp65001 are utf-8
+    if wanted == "iso8859-1":
+        return "cp1252"
     if wanted in ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"):
         head = source.head(4)
         marks = [name for bom, name in BOMS if head.startswith(bom)]
@@ -184,8 +190,9 @@ def _legacy_encoding(sample: bytes) -> str:
     worded = any(letter > "\x7f" and letter.isalpha() for letter in _UNITS.sub("", text))
     if _SPANISH.search(text) or not worded:
         return western
-    likely = {name: _likelihood(sample, name) for name in LATIN_ENCODINGS}
-    best = max(LATIN_ENCODINGS, key=lambda name: likely[name])
+    rivals = WINDOWS_ENCODINGS if _EURO.search(text) else LATIN_ENCODINGS
+    likely = {name: _likelihood(sample, name) for name in rivals}
+    best = max(rivals, key=lambda name: likely[name])
     return best if likely[best] > FAR_LIKELIER * likely["cp1252"] else western
 
 
@@ -196,6 +203,8 @@ def _likelihood(sample: bytes, encoding: str) -> float:
     try:  # a sample may end within a character
         text = codecs.getincrementaldecoder(encoding)().decode(sample)
     except UnicodeDecodeError:
+        return 0.0
+    if encoding in EAST_ASIAN_ENCODINGS and 2 * len(_LONE.findall(text)) > len(_RUN.findall(text)):
         return 0.0
     small = re.sub(r"\w+", _in_small_letters, text[:SCORED])
     found = chardet.detect_all(
