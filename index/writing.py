@@ -22,7 +22,7 @@ from index.naming import column_name
 from index.pace import Pace, Report
 from index.snapshot import BLOCK, Block, Place, Snapshot
 from index.vectors import VectorBlock
-from index.wording import listed
+from index.wording import listed, nearest
 
 Row = tuple[str, tuple[Value, ...]]
 
@@ -30,9 +30,10 @@ Row = tuple[str, tuple[Value, ...]]
 def table_rows(table: Table, snapshot: Snapshot) -> Iterator[Row]:
     """Go through a table's rows, with its values in the columns that the snapshot has."""
     held = {column.name: column for column in snapshot.columns}
-    said = f"the dataset has no such column; {_there_are(list(held))}; {LEAVE_OUT}"
     if others := [column.name for column in table.columns if column.name not in held]:
-        raise InvalidRequest(*(Fault(f"columns.{name}", said) for name in others))
+        said = f"{_there_are(list(held))}; {LEAVE_OUT}"
+        faults = {n: f"the dataset has no such column; {nearest(n, held)}{said}" for n in others}
+        raise InvalidRequest(*(Fault(f"columns.{name}", said) for name, said in faults.items()))
     for column in table.columns:  # the table may have been read before there were these columns
         known = held[column.name]
         if column.unit and column.unit != known.unit:

@@ -54,8 +54,7 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
         return _are_names(named) and _stand_over_a_value(named)
     if not _is_name(names[0]) and (names[0] or not below[0]):
         return False
-    above, below = names[1:], below[1:]
-    return all(map(_is_name, above)) or _name_years(above, below) or _name_steps(above, below)
+    return _name_values(names[1:], below[1:])
 
 
 def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
@@ -66,10 +65,43 @@ def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
     own = dialect.delimiter
     for delimiter in DELIMITERS if own == NO_DELIMITER else (own,):
         line, table = _below_titles(sample, replace(dialect, delimiter=delimiter))
-        if len(table) > 1:
-            named = [pair for pair in zip(table[0], table[1], strict=True) if pair[0].strip()]
-            if _are_names(named) and (_names_keys(table[0]) or _stand_over_a_value(named)):
-                return line
+        if len(table) > 1 and _is_surely_header(table[0], table[1]):
+            return line
+    return _fullest(sample, dialect)
+
+
+def _is_surely_header(row: Sequence[str], next_row: Sequence[str]) -> bool:
+    """Say whether a row below titles names columns: at least one over a value, or of keys."""
+    named = [pair for pair in zip(row, next_row, strict=True) if pair[0].strip()]
+    if len(named) < 2 or any(name[0] == " " for name, _ in named):
+        return False
+    above, below = ([cell.strip() for cell in cells] for cells in zip(*named, strict=True))
+    if not _is_name(above[0]) or not _name_values(above[1:], below[1:]):
+        return False
+    return _names_keys(row) or _stand_over_a_value(named)
+
+
+def _fullest(sample: Sequence[str], dialect: Dialect) -> int | None:
+    """Give the line that names a column of keys and more columns than any row above it fills.
+
+    What is above are titles of two cells, as "Customer: | ACME".
+    """
+    rows = dialect.rows(sample[dialect.skipped :])
+    most = line = 0
+    names: list[str] = []
+    with suppress(csv.Error):
+        for row in rows:
+            filled = sum(map(bool, map(str.strip, row)))
+            if names and filled:
+                named = zip_longest(names, row, fillvalue="")
+                return line if _stand_over_a_value([pair for pair in named if pair[0]]) else None
+            if (
+                0 < most < filled
+                and _names_keys(row)
+                and all(map(_is_name, filter(str.strip, row)))
+            ):
+                line, names = dialect.skipped + rows.line_num, row
+            most = max(most, filled)
     return None
 
 
@@ -103,18 +135,31 @@ def _are_names(named: Sequence[tuple[str, str]]) -> bool:
     return len(named) > 1 and all(_is_name(name) and name[0] != " " for name, _ in named)
 
 
-def _name_years(above: Sequence[str], below: Sequence[str]) -> bool:
-    """Say whether cells are years, one after the other, or three in order over what are none."""
+def _name_values(above: Sequence[str], below: Sequence[str]) -> bool:
+    """Say whether the cells after the first name columns: words, years or steps."""
+    numbers = [pair for pair in zip(above, below, strict=True) if not _is_name(pair[0])]
+    if not numbers:
+        return True
+    years, under = zip(*numbers, strict=True)
+    return _name_years(years, under, alone=len(years) == len(above)) or _name_steps(above, below)
+
+
+def _name_years(above: Sequence[str], below: Sequence[str], *, alone: bool) -> bool:
+    """Say whether cells are years, one after the other, or three in order over what are none.
+
+    Beside names of other columns (``alone``) two stand over what are none, too.
+    """
     years = [unit_apart(cell)[0] for cell in above]  # 2019 USD is one, too
     if len(years) < 2 or not all(map(_YEAR.fullmatch, years)):
         return False
     steps = [int(b) - int(a) for a, b in pairwise(years)]
-    if set(steps) in ({1}, {-1}):
+    one_by_one = set(steps) in ({1}, {-1})
+    if one_by_one and alone:
         return True
-    if len(years) < MANY_YEARS:
-        return False
     in_order = all(step > 0 for step in steps) or all(step < 0 for step in steps)
-    return in_order and not any(_YEAR.fullmatch(unit_apart(cell)[0]) for cell in below)
+    if not one_by_one and (len(years) < MANY_YEARS or not in_order):
+        return False
+    return not any(_YEAR.fullmatch(unit_apart(cell)[0]) for cell in below)
 
 
 def _name_steps(above: Sequence[str], below: Sequence[str]) -> bool:

@@ -34,6 +34,7 @@ a unit are read as in text files: for the others, either has numbers.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ _OF_FILES: Mapping[str | None, Style] = {",": "point", ";": "comma"}  # separate
 _GAPS = ("missing", "mark")
 _NO_LABELS = (*_GAPS, "list", "other")
 NAMED = 3  # distinct cells of a kind, which notes may name
+_WORDED = re.compile(r"[^\s\d]++(?!\S)")  # dates and codes begin with digits
 
 
 @dataclass
@@ -69,11 +71,13 @@ class Profile:
         self.kinds: Counter[Kind] = Counter()
         self._first: defaultdict[Kind, dict[Hashable, Cell]] = defaultdict(dict)  # distinct ones
         self._labels: set[str] | None = set()  # None where they are too many for a category
+        self._worded = 0  # cells that begin with a word
 
     def add(self, cell: object, kind: Kind, place: int) -> None:
         self.kinds[kind] += 1
         if isinstance(cell, str):
             cell = cell.strip()
+            self._worded += kind.name == "label" and _WORDED.match(cell) is not None
         self._remember(cell, kind, place)
         if self._labels is not None and kind.name not in _NO_LABELS:
             try:
@@ -109,6 +113,15 @@ class Profile:
     def written(self) -> int:
         """Cells that hold something, where marks for missing ones are nothing."""
         return self.cells - self.count("mark")
+
+    @property
+    def is_of_words(self) -> bool:
+        """Whether half of the cells are in words, unlike dates and codes: 01/02/2024, SI-100."""
+        return 2 * self._worded >= self.cells
+
+    @property
+    def is_full(self) -> bool:
+        return self.cells == self.kinds.total()
 
     @property
     def is_spelled(self) -> bool:

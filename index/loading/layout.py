@@ -15,7 +15,7 @@ from index.answers import Column, ColumnType, Value
 from index.errors import Fault, InvalidRequest, UnreadableSource
 from index.loading.cast import caster, shown_value
 from index.loading.header import ID_NAMES, KEY_NAMES, fold
-from index.loading.infer import Cell, Inference
+from index.loading.infer import Cell, Inference, Profile
 from index.loading.numerals import Style, read_numeral
 from index.loading.options import LoadOptions
 from index.loading.rows import KEYED, Reader
@@ -90,7 +90,7 @@ class _Evidence:
         expected: Sequence[Column],
     ) -> None:
         self.known = {column.name: column for column in expected}
-        self._reader, self._profiles = reader, inference.profiles
+        self.profiles, self._reader = inference.profiles, reader
         self._inferred = inference.columns()
         self.wish(options)
 
@@ -113,15 +113,15 @@ class _Evidence:
 
         The dataset's own are among them but where it stands before the values, as keys do.
         """
-        sources = [source for source in self._profiles if not self.is_blank(source)]
-        if chosen == next(iter(self._profiles)):
+        sources = [source for source in self.profiles if not self.is_blank(source)]
+        if chosen == next(iter(self.profiles)):
             sources = [source for source in sources if source not in self.known]
         types = {source: self._shown_type(source) for source in sources}
         return types | dict.fromkeys(self._reader.left_out, "skip")  # nobody looked at those
 
     def is_blank(self, source: str) -> bool:
         """Say whether a column has neither a name of its own nor a cell, as after a last comma."""
-        filled = source == KEYED or self._profiles[source].cells  # pairs say that they have keys
+        filled = source == KEYED or self.profiles[source].cells  # pairs say that they have keys
         return source in self._reader.unnamed and not filled
 
     def column(self, source: str, name: str) -> Column:
@@ -129,7 +129,9 @@ class _Evidence:
         known, type_ = self.known.get(name), cast(ColumnType, self.type(source, name))
         if known and known.type == type_:
             return known
-        column = self._profiles[source].column(name, type_)
+        column = self.profiles[source].column(name, type_)
+        if type_ == "vector" and column.width is None:
+            column = replace(column, width=self._reader.widths.get(source))
         unit = self._reader.units.get(source) if type_ == "number" else None
         attribute = known.attribute if known else name in self._attributes
         return replace(column, attribute=attribute, unit=unit or column.unit)
@@ -150,7 +152,7 @@ class _Evidence:
             textual = self._reader.textual
             cast_cell = caster(column, style, textual=textual, unit=unit, spoil=spoil)
             casts.append((source, cast_cell))
-            if style and column.type == "number" and (textual or self._profiles[source].is_spelled):
+            if style and column.type == "number" and (textual or self.profiles[source].is_spelled):
                 styles.add(style)
             if name not in self._settled and source not in self._reader.types:
                 notes += self._notes(source, column, style)
@@ -167,7 +169,7 @@ class _Evidence:
         """Say why a column is none of numbers, where it nearly is one."""
         if column.type not in ("category", "text"):
             return
-        profile, place = self._profiles[source], self._reader.place
+        profile, place = self.profiles[source], self._reader.place
         beginning = f"{column.name!r} is {column.type}: "
         if style is None and profile.is_unclear:
             unclear = "whether its points or commas are of thousands or of decimals cannot be told"
@@ -244,8 +246,8 @@ def _choose_key(
         return KEYED
     if options.key is not None:
         return options.key
-    taken = {*evidence.known, *options.attributes}
-    free = {name: type_ for name, type_ in types.items() if name not in taken}
+    taken = {fold(name) for name in (*evidence.known, *options.attributes)}
+    free = {name: type_ for name, type_ in types.items() if fold(name) not in taken}
     if not free:
         kinds = "a value, an attribute or left out"
         message = f"every column is {kinds}, and none holds keys: {_listed(types)}"
@@ -254,8 +256,9 @@ def _choose_key(
     own = (reader.key, expected_key, *alike)
     if (found := next((name for name in own if name in free), None)) is not None:
         return found
-    guessed = _likeliest_key(free)
-    _check_guess(guessed, evidence.rivals(guessed), options, expected_key)
+    guessed = _likeliest_key(free, evidence.profiles)
+    likeliest = _likeliest_key(evidence.rivals(guessed), evidence.profiles)
+    _check_guess(guessed, likeliest, types, options, expected_key)
     return guessed
 
 
@@ -266,10 +269,13 @@ def _lacking(expected_key: str | None) -> str:
 
 
 def _check_guess(
-    chosen: str, types: Mapping[str, str], options: LoadOptions, expected_key: str | None
+    chosen: str,
+    likeliest: str,
+    types: Mapping[str, str],
+    options: LoadOptions,
+    expected_key: str | None,
 ) -> None:
     """Refuse keys that are numbers only because a likelier column is said to be something else."""
-    likeliest = _likeliest_key(types)
     if likeliest == chosen or types[chosen] in ("category", "text"):
         return
     if fold(chosen) in (*KEY_NAMES, *ID_NAMES):
@@ -281,13 +287,19 @@ def _check_guess(
     raise InvalidRequest(Fault("key", message))
 
 
-def _likeliest_key(types: Mapping[str, str]) -> str:
-    """Give the surest of the known names, else the first of labels that is no id, an id, any."""
+def _likeliest_key(types: Mapping[str, str], profiles: Mapping[str, Profile]) -> str:
+    """Give the surest of the known names, else the first of labels that is no id, an id, any.
+
+    Where these labels are dates or codes, the first of texts in words has the keys, if one has.
+    """
     folded = {fold(name): name for name in reversed(list(types))}
     labels = [name for name in types if types[name] in ("category", "text")]
+    labels = [name for name in labels if fold(name) not in ID_NAMES]
+    full = [name for name in labels if types[name] == "text" and profiles[name].is_full]
     candidates = itertools.chain(
         (folded[name] for name in KEY_NAMES if name in folded),
-        (name for name in labels if fold(name) not in ID_NAMES),
+        (name for name in [*labels[:1], *full] if profiles[name].is_of_words),
+        labels,
         (folded[name] for name in ID_NAMES if name in folded),
         types,
     )
@@ -305,8 +317,15 @@ def _name(
         several = len(sources) > 1
         names = [f"value{place}" if several else "value" for place in range(1, len(sources) + 1)]
     else:
-        names = list(sources)
+        own = [column.name for column in expected]
+        names = [_own_name(source, sources, own) for source in sources]
     return key_name(names) if key_source in reader.unnamed else key_source, names
+
+
+def _own_name(source: str, sources: Sequence[str], own: Sequence[str]) -> str:
+    """Name a column as the one of the dataset that is called so but for case and accents."""
+    alike, rivals = ([n for n in names if fold(n) == fold(source)] for names in (own, sources))
+    return alike[0] if len(alike) == len(rivals) == 1 else source
 
 
 def key_name(names: Collection[str]) -> str:
