@@ -82,6 +82,14 @@ GO_ON = {
     '"and" or "or"': "_AND",
     ")": "RPAR",
 }
+# A value before the fault, with no column or operator after it: a text of several words, a unit.
+_TEXT_BEFORE = re.compile(rf"(?:[=<>≠≤≥(,]|(?<!\w)in)\s*(?P<text>{WORD})\s+$")
+_NUMBER_BEFORE = re.compile(r"[=<>≠≤≥(,]\s*[+-]?[0-9.]+\s*$")
+_LEFT_ALONE = re.compile(
+    r"(?<!\w)(?P<word>and|or)\s+(?:\"[^\"]*\"|'[^']*'|[0-9.]+)\s*$", re.IGNORECASE
+)
+_IS_COLUMN = re.compile(rf"\s*[=<>≠≤≥!]|\s+(?:is|in|not){_END}", re.IGNORECASE)
+_TEXT_ENDS = re.compile(rf"\s+(?:and|or){_END}|[(),]", re.IGNORECASE)
 # What begins with a number and is none, as 2025-12-31 and 09:30, or has spaces in it, as 1 000.
 _RUN = re.compile(r"(?<![\w.])(?:[0-9]{1,3}(?: [0-9]{3})+(?![\w.])|[0-9][\w.:/+\-]*)")
 TURNED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -96,7 +104,10 @@ def read_text(given: str, builder: Builder) -> Where:
     except UnexpectedInput as error:
         place = _place(error, given)
         said = _words(error, given, place)
-        said += _bracketed(_named(given) if builder.names is None else builder.names, given, place)
+        if builder.names is None:
+            said += _bracketed(_named(given), given, place, "a column of that name")
+        else:
+            said += _bracketed(builder.names, given, place, "the column")
         raise InvalidRequest(Spot(character=1 + place).fault(said)) from None
     try:
         return cast(Where, _Reader(builder).transform(tree))
@@ -195,7 +206,21 @@ def _words(error: UnexpectedInput, given: str, place: int) -> str:
     expected = _expected(cast(UnexpectedToken, error).accepts or (), given, place)
     if token.type == "$END":
         return f"the condition ends too early{expected}"
+    if token.type == "WORD" and not _IS_COLUMN.match(given, place + len(token)):
+        expected = _apart(given, place) or expected
     return f"{shown(str(token))} is not expected here{expected}"
+
+
+def _apart(given: str, place: int) -> str:
+    """Say how to write a value whose second word is the fault."""
+    before = given[:place]
+    if _NUMBER_BEFORE.search(before):
+        return "; write the number without its unit"
+    if text := _TEXT_BEFORE.search(before):
+        end = _TEXT_ENDS.search(given, place)
+        whole = given[text.start("text") : end.start() if end else None].strip()
+        return f'; write the text in quotes: "{whole}"'
+    return ""
 
 
 def _named(given: str) -> list[str]:
@@ -208,7 +233,7 @@ def _named(given: str) -> list[str]:
     ]
 
 
-def _bracketed(names: Collection[str], given: str, place: int) -> str:
+def _bracketed(names: Collection[str], given: str, place: int, what: str) -> str:
     """Say how to write the column that stands at the fault as no simple word may."""
     simple = re.compile(WORD)
     for name in filter(None, names):
@@ -216,7 +241,7 @@ def _bracketed(names: Collection[str], given: str, place: int) -> str:
         at_fault = 0 <= start <= place <= start + len(name)
         amiss = given[start - 1 : start] not in OPENING or "]" in name  # which is to be doubled
         if at_fault and amiss and not simple.fullmatch(name):
-            return f"; the column is written [{name.replace(']', ']]')}]"
+            return f"; {what} is written [{name.replace(']', ']]')}]"
     return ""
 
 
@@ -234,6 +259,8 @@ def _expected(terminals: Collection[str], given: str, place: int) -> str:
             apart = run[0].replace(" ", "")
             written = apart if apart.isdigit() else f'text in quotes: "{run[0]}"'
             return f"; write {written}"
+    if alone := _LEFT_ALONE.search(given[:place]):
+        return f'; after "{alone["word"]}" a whole condition begins, with its column'
     for word, needed in BEGIN.items():  # the tables of LALR list more than can follow these
         if needed <= found:
             return f"; write {word}"

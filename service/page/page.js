@@ -12,7 +12,7 @@ const TEXTS = {
     found: "A key is written exactly “{0}”.", missing: "No key is written exactly “{0}”.",
     where: "only entries where (optional)", excluded: "No key that meets the condition is written exactly “{0}”.",
     unmet: "No entry meets the condition.", letters: "Labels must match letter by letter.",
-    misread: "In the condition, {0} is {1}: the point stands before decimals.",
+    misread: "In the condition, {0} is {1}: the point stands before decimals.", pair: "In the condition, {0} is two numbers, {1} and {2}: the point stands before decimals.",
     columns: "and, or, not, in (…) and is missing are understood; columns: {0}", example: "for example: {0}", tolerance: "margin of error (0 is exact)",
     encoder: "the encoder's own", fitted: "fitted to the values", given: "given", setting: "the dataset's own",
     otherColumns: "Other columns: {0}",
@@ -69,7 +69,7 @@ const TEXTS = {
     found: "Hay una clave escrita exactamente así: «{0}».", missing: "Ninguna clave está escrita exactamente así: «{0}».",
     where: "solo las entradas donde (opcional)", excluded: "Ninguna clave que cumpla la condición está escrita exactamente así: «{0}».",
     unmet: "Ninguna entrada cumple la condición.", letters: "Las etiquetas tienen que coincidir letra por letra.",
-    misread: "En la condición, {0} es {1}: el punto separa los decimales.",
+    misread: "En la condición, {0} es {1}: el punto separa los decimales.", pair: "En la condición, {0} son dos números, {1} y {2}: el punto separa los decimales.",
     columns: "se entienden and, or, not, in (…) e is missing; columnas: {0}", example: "por ejemplo: {0}", tolerance: "margen de error (0 es exacto)",
     encoder: "la del encoder", fitted: "ajustada a los valores", given: "dada", setting: "la del conjunto",
     otherColumns: "Otras columnas: {0}",
@@ -361,11 +361,13 @@ async function ask() {
   $("result").classList.remove("waiting");
 }
 
-// Where the comma is decimal, 1.200 may have been meant as a thousand and more: it is said how it is read.
+// Where the comma is decimal, 1.200 may have been meant as a thousand and more, and (0,35) as one number: it is said how it is read.
 function misread({ where = "" }) {
   const bare = where.trimStart().startsWith("{") ? "" : where.replace(/\[[^\]]*\]|"[^"]*"|'[^']*'|“[^”]*”|‘[^’]*’|«[^»]*»/g, " ");
   const found = bare.match(/(?<![\w.,])\d+\.\d+(?![\w.,])/g)?.find(isUnclear);
-  return found ? [t("misread", found, number(Number(found)))] : [];
+  if (found) return [t("misread", found, number(Number(found)))];
+  const pair = number(1.5)[1] === "," && bare.match(/(?<![\w.,])\d+,\d+(?![\w.]|,\d)/)?.[0];
+  return pair ? [t("pair", pair, ...pair.split(","))] : [];
 }
 
 // What a person asked for is brought into a window that ends above it.
