@@ -738,6 +738,10 @@ def _unopened(home: Path, fault: Exception) -> SoftDictError:
             f"{file} can only be read by who may write to its folder, for SQLite keeps files "
             "beside a database that is read: grant that, or read a copy of the folder"
         )
+    if barred and file.is_dir():
+        return StoreCorrupt(f"{file} is a folder, where the database should be")
+    if barred and file.exists() and not os.access(file, os.R_OK):
+        return StoreCorrupt(f"{file} may not be read by this user; grant that")
     return _full(home, fault) or StoreCorrupt(
         f"{file} is not a database this version reads: {fault}"
     )

@@ -56,7 +56,7 @@ def create_app(settings: Settings) -> Api:
     app.extensions["softdict"] = Runtime(settings)
     app.json.ensure_ascii = False  # type: ignore[attr-defined]
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    app.config["MAX_CONTENT_LENGTH"] = settings.max_upload + FORM_OVERHEAD
+    app.config["MAX_CONTENT_LENGTH"] = settings.largest_body + FORM_OVERHEAD
     app.url_map.converters["key"] = KeyConverter
     app.url_map.merge_slashes = False
     guard.install(app, settings)

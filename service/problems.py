@@ -133,7 +133,7 @@ def faults(error: SoftDictError) -> list[FaultOut]:
         case index_errors.BadRows():
             return [FaultOut(where=f"line {row.line}", message=row.reason) for row in error.rows]
         case index_errors.WrongValue():
-            return [FaultOut(where=error.column, message=error.message)]
+            return [FaultOut(where=f"values.{error.column}", message=error.message)]
         case _:
             return []
 

@@ -21,6 +21,7 @@ from .problems import MEDIA_TYPE, ProblemOut, describe, plain_problem, problem, 
 from .runtime import runtime
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+LARGEST = "the greater of the settings max_upload and max_json"
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ def _http(error: HTTPException) -> Response:
 
 def _too_large() -> TooLarge:
     if (request.content_length or 0) > (request.max_content_length or 0):
-        return TooLarge(runtime().settings.max_upload, "the setting max_upload")
+        return TooLarge(runtime().settings.largest_body, LARGEST)
     parts, size = request.max_form_parts or 0, request.max_form_memory_size or 0
     # Werkzeug does not tell which of the two it was.
     what = f"the form has more than {parts:,} parts, or one of its fields beside the file"

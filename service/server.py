@@ -8,6 +8,7 @@ read. What waitress refuses itself (too large, not HTTP) is said as a problem to
 from __future__ import annotations
 
 import logging
+import os
 import re
 import signal
 import socket
@@ -25,7 +26,8 @@ from typing import Any, NoReturn
 
 from flask import Flask
 from waitress import wasyncore
-from waitress.channel import HTTPChannel
+from waitress.buffers import OverflowableBuffer
+from waitress.channel import ClientDisconnected, HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import BaseWSGIServer, create_server
 from waitress.task import ErrorTask, WSGITask
@@ -38,7 +40,7 @@ from . import __version__
 from .app import FORM_OVERHEAD, create_app
 from .errors import CannotListen, TooLarge
 from .problems import MEDIA_TYPE, ProblemOut, describe, plain_problem
-from .refusals import NO_ROOM
+from .refusals import LARGEST, NO_ROOM
 from .runtime import Runtime
 from .settings import Settings
 
@@ -133,6 +135,7 @@ class _Channel(HTTPChannel):
     error_task_class = _ProblemTask
     parser_class = _Parser
     _until: float | None = None  # what comes is read, and dropped, since all was said
+    _broken = False  # some of an answer is lost
 
     def writable(self) -> bool:
         if self._until is not None:  # writing what is left, nothing, closes the connection
@@ -142,8 +145,29 @@ class _Channel(HTTPChannel):
     def readable(self) -> bool:
         return self._until is not None or bool(super().readable())
 
+    def write_soon(self, data: Any) -> int:
+        """Hold what is not sent yet; where there is no room for it, break the connection.
+
+        Waitress would go on behind what is missing.
+        """
+        try:
+            written: int = super().write_soon(data)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            log.error("an answer is cut off: no room in %s (%s)", tempfile.gettempdir(), error)
+            with self.outbuf_lock:
+                _reset_on_close(self)
+                for each in self.outbufs:
+                    with suppress(OSError):  # it would write what it still holds
+                        each.close()
+                self.outbufs, self.total_outbufs_len = [OverflowableBuffer(0)], 0
+                self._broken = True
+            raise ClientDisconnected from None
+        return written
+
     def handle_close(self) -> None:
-        all_said = self.will_close and not self.total_outbufs_len
+        all_said = self.will_close and not self.total_outbufs_len and not self._broken
         if all_said and self._until is None and self.socket is not None:
             with suppress(OSError):  # the client is gone
                 self.socket.shutdown(socket.SHUT_WR)
@@ -152,10 +176,15 @@ class _Channel(HTTPChannel):
         super().handle_close()
 
 
+def _reset_on_close(channel: _Channel) -> None:
+    """Let the client see that its answer is not whole, which to HTTP/1.0 an end would be."""
+    if channel.socket is not None:
+        channel.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
 def _said(code: HTTPStatus, said: str, limits: Any) -> ProblemOut:
     if code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        limit = limits.max_request_body_size - FORM_OVERHEAD - 1
-        return describe(TooLarge(limit, "the setting max_upload"))
+        return describe(TooLarge(limits.max_request_body_size - FORM_OVERHEAD - 1, LARGEST))
     if code == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
         said = f"the address and headers are larger than {limits.max_request_header_size:,} bytes"
     if code == HTTPStatus.INSUFFICIENT_STORAGE:
@@ -189,6 +218,10 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
             signal.signal(number, signal.SIG_IGN)
         log.info("stopping")
         state.close()
+    if server.task_dispatcher.threads:
+        # Python ends threads that are at something by unwinding them: out of C++, that aborts.
+        logging.shutdown()
+        os._exit(0)
 
 
 def _run(server: Any, sockets: dict[Any, Any]) -> None:
@@ -210,7 +243,7 @@ def _run(server: Any, sockets: dict[Any, Any]) -> None:
             break
         turn(timeout=0.1, count=1)
     for channel in rest:
-        channel.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        _reset_on_close(channel)
         channel.handle_close()
 
 
@@ -225,7 +258,7 @@ def _listening(app: Flask, settings: Settings, sockets: dict[Any, Any]) -> Any:
             ident=f"softdict/{__version__}",
             # A character of a key or query may take 12 bytes: four of UTF-8, each as %XX.
             max_request_header_size=12 * (settings.max_key + settings.max_query) + 2**16,
-            max_request_body_size=settings.max_upload + FORM_OVERHEAD + 1,
+            max_request_body_size=settings.largest_body + FORM_OVERHEAD + 1,
             channel_timeout=settings.idle_timeout,
             cleanup_interval=min(30, settings.idle_timeout),  # seconds between looks for idle ones
             # Where files run out, waitress writes a line of the log each time it turns round. A

@@ -98,6 +98,11 @@ class Settings(BaseModel):
         "info", description="lowest level that is logged: debug, info, warning or error"
     )
 
+    @property
+    def largest_body(self) -> int:
+        """The largest body of any request, in bytes, without what a form adds."""
+        return max(self.max_upload, self.max_json)
+
 
 def variable(name: str) -> str:
     """Return the environment variable of a setting."""

@@ -8,15 +8,18 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from index.errors import UnreadableSource
+from index.errors import NotEnoughMemory, UnreadableSource
 from index.loading.options import LoadOptions
 from index.loading.rows import BARE, KEYED, Reader, Row
-from index.loading.sources import Source
+from index.loading.sources import BLOCK, Source
 from index.loading.text import LONGEST_LINE, bounded_lines, find_encoding, open_text
+from index.memory import SMALL, available_memory
 from index.naming import composed, repeated_names
 
 LARGEST_JSON = 1 << 28  # characters of one document, whose text is held while it is read
 PART = 1 << 16  # characters of it, from which entries are decoded
+HELD = 2.25  # times the text that reading it takes for a while
+_WIDE, _WIDEST = re.compile(rb"[\xc4-\xef]"), re.compile(rb"[\xf0-\xff]")  # as UTF-8 begins them
 LONGEST_WORD = 16  # characters of what is read otherwise where its end is cut off, as -Infinity
 
 
@@ -59,6 +62,7 @@ class JsonReader(_JsonReader):
     place = "in entry"
 
     def __iter__(self) -> Iterator[Row]:
+        self._check_fits()
         name = self._source.name
         with open_text(self._source, self._encoding) as opened:
             text = opened.read(LARGEST_JSON + 1)
@@ -79,6 +83,19 @@ class JsonReader(_JsonReader):
         except ValueError:  # Python reads no integer of thousands of digits
             message = f"{name}: an integer of thousands of digits; write it as text"
             raise UnreadableSource(message) from None
+
+    def _check_fits(self) -> None:
+        """Refuse a text that memory would not hold: all of it is as wide as its widest letter."""
+        size, width = 0, 1
+        with self._source.open() as stream:
+            for block in iter(lambda: stream.read(BLOCK), b""):
+                size += len(block)
+                width = max(width, 4 if _WIDEST.search(block) else 2 if _WIDE.search(block) else 1)
+        needed = round(HELD * size * width)
+        there = available_memory() if needed > SMALL else None
+        if there is not None and needed > there:
+            advice = "convert it to JSON Lines, or load where more is free"
+            raise NotEnoughMemory(needed, there, advice)
 
     def _entries(self, document: _Document) -> Iterator[Row]:
         shape = _Shape()
