@@ -24,10 +24,13 @@ def due(record: Record) -> bool:
 
 
 def fit_snapshot(snapshot: Snapshot, record: Record) -> tuple[float | None, int]:
-    """Fit τ to a dataset's values; give it, if they say enough, and the entries it saw."""
+    """Fit τ to a dataset's values; give it, if they say enough, and the entries it saw.
+
+    These are none where there was nothing to fit: the next write may bring the value that lacked.
+    """
     entries = len(snapshot)
     if record.temperature != "auto" or entries < FIT_AT_LEAST:
-        return None, entries
+        return None, 0
     rows = np.flatnonzero(snapshot.alive)
     count = min(entries, PROBES, max(64, PROBED_SCORES // entries))
     probes = np.sort(np.random.default_rng(0).choice(entries, count, replace=False))
@@ -42,7 +45,7 @@ def fit_snapshot(snapshot: Snapshot, record: Record) -> tuple[float | None, int]
         else:
             likelihoods.append(label_likelihood(np.asarray(values, np.int32), probes))
     if not likelihoods:
-        return None, entries
+        return None, 0
     scores = snapshot.scores(snapshot.vectors_at(rows[probes]))
     if entries < snapshot.rows:
         scores = scores[:, rows]

@@ -54,6 +54,7 @@ class ParquetReader(Reader):
         self._texts: list[str] = []
         self._lists: list[str] = []
         self.types: dict[str, str] = {}
+        self.widths: dict[str, int] = {}
         self._take_schema(schema)
         self._take_notes(schema)
 
@@ -75,6 +76,8 @@ class ParquetReader(Reader):
                 self._texts.append(name)
             if _is_list(kind):
                 self._lists.append(name)
+            if is_a.is_fixed_size_list(kind) and kind.list_size:
+                self.types[name], self.widths[name] = "vector", kind.list_size
 
     def _take_notes(self, schema: Any) -> None:
         """Take what ``write_table`` noted of columns; a stranger's nonsense counts for nothing."""

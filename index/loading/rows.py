@@ -39,6 +39,7 @@ class Reader(ABC):
     types: Mapping[str, str] = {}
     attributes: Collection[str] = ()  # columns that the file declares to be some
     units: Mapping[str, str] = {}  # of numbers, that the file declares
+    widths: Mapping[str, int] = {}  # of vectors, that it declares
     detected: Mapping[str, str] = {}
 
     @abstractmethod
