@@ -266,6 +266,13 @@ def test_the_unit_stands_beside_the_number_where_it_can_be_told_from_it() -> Non
     )
 
 
+def test_a_vector_that_no_row_has_keeps_its_width_in_parquet() -> None:
+    columns = (Column("v", "vector", width=3), Column("n", "number"))
+    rows = [Entry("a", {"v": None, "n": 1}, 0.0)]
+
+    assert read("parquet", written("parquet", rows, columns)) == (columns, rows)
+
+
 @pytest.mark.parametrize("note", ["units", "types", "attributes"])
 def test_nonsense_for_a_note_in_parquet_counts_for_nothing(note: str) -> None:
     plain = (Column("precio", "number"), Column("nota", "number"))

@@ -428,6 +428,29 @@ def test_the_euro_of_latin_9_is_one(prices: str) -> None:
     assert detected(content.encode("iso-8859-15"))["encoding"] == "iso8859-15"
 
 
+@pytest.mark.parametrize("price", [" 49,50 € ", "49,50 €", "€49,50"])
+def test_a_euro_beside_a_digit_is_no_letter_of_a_mac(price: str) -> None:
+    keys = ("Lámpara", "Camión", "Café", "Sofá", "Móvil")
+    content = "Producto; Precio ; Coste \r\n" + "".join(f"{k};{price};{price}\r\n" for k in keys)
+
+    assert load(content.encode("cp1252")) == [(key, (49.5, 49.5)) for key in keys]
+
+
+@pytest.mark.parametrize("keys", ["Muñoz|Nómina|Móvil", "PEÑA|JAMÓN|MUÑOZ|AÑO"])
+def test_what_is_dos_s_spanish_is_not_chinese(keys: str) -> None:
+    content = "".join(f"{key};1\n" for key in keys.split("|"))
+
+    assert [key for key, _ in load(content.encode("cp850"))] == keys.split("|")
+
+
+@pytest.mark.parametrize("name", ["latin1", "ISO-8859-1", "l1"])
+def test_what_is_called_latin_1_has_the_euro_of_windows(name: str) -> None:
+    content = "clave;precio\nñora;1,20 €\n".encode("cp1252")
+
+    assert load(content, encoding=name) == [("ñora", (1.2,))]
+    assert detected(content, encoding=name)["encoding"] == "cp1252"
+
+
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_sixteen_bits_need_no_mark_in_any_script(encoding: str, end: str) -> None:
@@ -591,6 +614,9 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ("Modell;36;38;41\nAdria;12;5;9\n", "no"),
         ("Modell;36;38\nAdria;12;5\n", "no"),
         ("Modell;5;5;5\nAdria;12;5;9\n", "no"),
+        ("Provincia;2022;2023;Var.\nMadrid;1200;1300;5\n", "yes"),  # years beside other names
+        ("Proyecto A;2022;2023;activo\nProyecto B;2019;2021;cerrado\n", "no"),
+        ("Provincia;2021;2023;Var.\nMadrid;1200;1300;5\n", "no"),
         ("Konto;Betrag;\nErloese;1.234,56;ok\nBank;2.000,00;\n", "yes"),  # a remark
         ("Cognome,,Stipendio\nRossi,a,1200\nVerdi,b,1300\n", "yes"),
         ("Cognome,,\nRossi,a,1200\nVerdi,b,1300\n", "no"),
@@ -627,6 +653,10 @@ def test_a_column_without_a_name_can_hold_the_keys() -> None:
         (";Enero;;Febrero\nCiudad;Uds.;Total;Uds. 2\nSoria;1;12,50;2\n", 2),  # merged headings
         ("Ventas;;;\n;;;\n;Enero;;Febrero\nProducto;Uds.;Total;Uds. 2\nPan;1;12,50;2\n", 4),
         ("Umsatz 2025;;;\nKonto;Betrag;;Menge\nBar;1.234,56;;5\nBank;2.000,00;;7\n", 2),
+        ("Ventas por provincia;;;\nProvincia;2022;2023;2024\nMadrid;1.200;1.340;1\n", 2),
+        (";;Ventas;;\nCódigo;Artículo;2022;2023;Var.\nA1;Silla;120;130;5\n", 2),
+        ("Cliente:;ACME SL;\nFecha:;01/03/2024;\nArtículo;Precio;Zona\nPan;1,50;sur\n", 3),
+        ("Tarifa 2024;Revisión 3\nArtículo;Precio;Stock\nPan;1,50;6\nSal;2;4\n", 2),
         ("Umsatz 2025;;;\nKonto;Betrag;;Menge\nBar;1.234,56;ok;5\nBank;2.000,00;;7\n", 2),
     ],
 )
@@ -642,6 +672,8 @@ def test_a_title_above_the_header_is_no_key(content: str, line: int) -> None:
     [
         "perro;;\ngato;felino;casa\npez;acuario;mar\n",  # values that are missing
         "perro;;\ngato;5;6\n",
+        "perro;5;\ngato;6;x\nnombre;7;y\npez;8;z\n",  # a key that is called as columns are
+        "perro;5;\nnombre;verbo;y\npez;mar;z\n",
         "ciudad\nMadrid,España\nRoma,Italia\n",  # a list
         "precio\n1,5\n2,5\n",
     ],
@@ -673,6 +705,11 @@ def test_the_header_option_wins() -> None:
         ("catégorie,désignation,prix", "a,b,1", "désignation"),
         ("n,animal,sonido", "1,a,b", "animal"),  # the first of text
         ("id,animal", "a7,b", "animal"),  # an id only where there is nothing better
+        ("fecha,concepto del pago,importe", "01/02/2024,Luz,5", "concepto del pago"),
+        ("sku,name of it,price", "SI-100,blue chair,5", "name of it"),
+        ("moment,who", "2024-02-01 10:30,Ana", "who"),
+        ("size,note", "A4,", "size"),  # not a column with gaps
+        ("day,n", "01/02/2024,1", "day"),
         ("id,n", "a7,1", "id"),
         ("n,m", "1,2", "n"),
     ],
@@ -1266,7 +1303,7 @@ def test_what_is_spelled_with_a_unit_is_read_as_it_is_without(
 def test_a_column_has_the_unit_of_most_of_its_numbers(
     cells: list[str], kind: str, unit: str | None
 ) -> None:
-    content = "k|v\n" + "".join(f"k{n}|{cell}\n" for n, cell in enumerate(cells))
+    content = "k|v\n" + "".join(f"key {n}|{cell}\n" for n, cell in enumerate(cells))
 
     assert columns(content, on_error="skip") == {"v": kind}
     assert units(content, on_error="skip") == {"v": unit}
@@ -2414,6 +2451,43 @@ def test_an_existing_datasets_columns_keep_their_types_and_names() -> None:
         assert table.key_column == "x"
     with pytest.raises(BadRows, match="the vector has 2 numbers, not 3"):
         read_table(b'[{"key": "a", "rgb": [1, 2]}]', expected=[vector])
+
+
+def test_an_append_knows_columns_by_their_names_but_for_case_and_accents() -> None:
+    columns = [Column("Precio", "number"), Column("Zona", "text"), Column("año", "number")]
+    for header, names in (
+        ("clave;precio;ZONA;ano", ["Precio", "Zona", "año"]),
+        ("clave;Precio;precio;zona", ["Precio", "precio", "Zona"]),  # two may be it
+    ):
+        content = f"{header}\nPan;1,50;2;7\n".encode()
+        with read_table(content, expected=columns, expected_key="clave") as table:
+            assert [column.name for column in table.columns] == names
+    with read_table(b"PRECIO;otra\n1,50;Pan\n", expected=columns) as table:
+        assert table.key_column == "otra"
+    twins = [Column("a", "number"), Column("A", "number")]
+    with read_table(b"k;A;a\nx;1;2\n", expected=twins) as table:
+        assert [column.name for column in table.columns] == ["A", "a"]
+
+
+@pytest.mark.parametrize("content", [";;\n;;\n", ",\n,\n", "\t\t\r\n"])
+def test_separators_alone_are_no_rows(content: str) -> None:
+    with pytest.raises(UnreadableSource, match="the table holds no rows"):
+        read_table(content.encode(), filename="the table")
+
+
+@pytest.mark.parametrize(("key", "width"), [("a", 1), ("ñ", 1), ("ł", 2), ("😀", 4)])
+def test_json_that_memory_would_not_hold_is_refused_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch, key: str, width: int
+) -> None:
+    content = json.dumps([[key, 1], ["x" * 10**6, 2]], ensure_ascii=False).encode()
+    monkeypatch.setattr(json_rows, "SMALL", 10**6)
+    monkeypatch.setattr(json_rows, "available_memory", lambda: int(2.2 * width * 10**6))
+
+    with pytest.raises(NotEnoughMemory, match="convert it to JSON Lines, or load where more"):
+        read_table(content)
+    monkeypatch.setattr(json_rows, "available_memory", lambda: int(2.3 * width * 10**6))
+    with pytest.raises(BadRows, match="entry 2"):  # a key of a million characters
+        read_table(content)
 
 
 def priced(*attributes: Column, **entries: Any) -> SoftDict:

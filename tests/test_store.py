@@ -612,7 +612,7 @@ def test_a_folder_in_the_database_s_place_is_refused(tmp_path):
     (tmp_path / "softdict.db").mkdir()
 
     for _ in range(2):  # refused again: the lock was let go
-        with pytest.raises(StoreCorrupt, match=r"softdict\.db is not a database"):
+        with pytest.raises(StoreCorrupt, match=r"softdict\.db is a folder, where"):
             Catalog.open(tmp_path)
     with pytest.raises(StoreCorrupt, match="there is no store"):
         Catalog.open(tmp_path, read_only=True)
@@ -1051,19 +1051,21 @@ def test_a_dry_run_of_an_append_has_the_faults_that_the_append_would_have(tmp_pa
 
 
 def test_a_file_with_columns_that_the_dataset_has_not_says_what_to_do_with_them(tmp_path):
-    rows = b"key,v,w,u\nb,2,3,4\n"
+    rows = b"key,v,w,us\nb,2,3,4\n"
     with Catalog.open(tmp_path) as catalog:
-        catalog.create("t", columns=[Column("v", "number")], encoder="random")["a"] = 1
+        columns = [Column("v", "number"), Column("use", "number")]
+        catalog.create("t", columns=columns, encoder="random")["a"] = {"v": 1}
         with pytest.raises(InvalidRequest) as refused:
             catalog.load("t", rows, OPTIONS, if_exists="append")
-        skipped = LoadOptions(format="csv", columns={"w": "skip", "u": "skip"})
+        skipped = LoadOptions(format="csv", columns={"w": "skip", "us": "skip"})
         catalog.load("t", rows, skipped, if_exists="append")
 
         skip = "leave it out with the type 'skip' in the option columns"
-        said = f"the dataset has no such column; there are: v; {skip}"
-        faults = [(fault.where, fault.message) for fault in refused.value.faults]
-        assert faults == [("columns.w", said), ("columns.u", said)]
-        assert dict(catalog["t"]) == {"a": 1, "b": 2}
+        faults = {fault.where: fault.message for fault in refused.value.faults}
+        there, none = f"there are: v, use; {skip}", "the dataset has no such column; "
+        meant = "did you mean 'use'? "
+        assert faults == {"columns.w": none + there, "columns.us": none + meant + there}
+        assert dict(catalog["t"]) == {"a": {"v": 1, "use": None}, "b": {"v": 2, "use": None}}
 
 
 @pytest.mark.parametrize(

@@ -409,6 +409,17 @@ def test_among_more_keys_than_are_probed_and_some_deleted_none_has_a_say_in_its_
     assert d.describe().temperature_source == "fitted"
 
 
+@pytest.mark.parametrize("first", [45, 49, 50])
+def test_a_temperature_is_fitted_as_soon_as_it_can_be(first: int) -> None:
+    values = {str(a): math.sin(math.radians(a)) for a in range(54)}
+    known = dict(list(values.items())[:first])
+    d = SoftDict(known, encoder=Around())
+    for key in list(values)[first:]:
+        d[key] = values[key]
+
+    assert d.describe().temperature_source == "fitted"
+
+
 @pytest.mark.parametrize(("keys", "source"), [(49, "encoder"), (50, "fitted")])
 @pytest.mark.parametrize("gaps", [0, 30])
 def test_a_fit_takes_fifty_keys_with_a_value(keys, source, gaps):

@@ -663,6 +663,31 @@ def test_quotes_as_phones_and_books_write_them(given: str) -> None:
         parse_where("tag = «a")
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("tag = Papelería Sur", '; write the text in quotes: "Papelería Sur"'),
+        ("tag = La Casa del Mar and n > 5", '; write the text in quotes: "La Casa del Mar"'),
+        ("tag in (Luz, Agua Viva, Gas)", '; write the text in quotes: "Agua Viva"'),
+        ("not (tag = Luz Sur)", '; write the text in quotes: "Luz Sur"'),
+        ("tag = Luz n > 5", '; write "and" or "or"'),
+        ("tag = Luz n is missing", '; write "and" or "or"'),
+        ("n = 1 kg", "; write the number without its unit"),
+        ("n > 5 euros and n < 9", "; write the number without its unit"),
+        ("n > 5 tag = a", '; write "and" or "or"'),
+        ('tag = "a b" or "c"', '; after "or" a whole condition begins, with its column'),
+        ("n = 5 and 6", '; after "and" a whole condition begins, with its column'),
+    ],
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_values_that_are_not_written_so_are_told_how(given: str, said: str, known: bool) -> None:
+    columns = [Column("tag", "category"), Column("n", "number")]
+
+    with pytest.raises(InvalidRequest) as refused:
+        parse_where(given, columns if known else None)
+    assert refused.value.faults[0].message.endswith(said)
+
+
 @pytest.mark.parametrize("given", ["sale price < 5", "1st = 2 and sale price < 5", "5 < 1st"])
 def test_a_column_at_the_fault_that_wants_brackets_is_shown_in_them(given: str) -> None:
     columns = [Column("price", "number"), Column("sale price", "number"), Column("1st", "number")]
@@ -703,7 +728,10 @@ def test_what_may_be_a_column_that_wants_brackets_is_shown_where_none_is_known(
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
         parse_where(given)
-    assert refused.value.faults[0].message.partition("; the column is written ")[2] == written
+    assert (
+        refused.value.faults[0].message.partition("; a column of that name is written ")[2]
+        == written
+    )
 
 
 def test_a_condition_on_the_keys_is_told_that_they_are_none_of_its_columns() -> None:

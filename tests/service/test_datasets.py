@@ -550,6 +550,18 @@ def test_a_store_with_a_column_of_vectors_without_any_answers(make: Make, tmp_pa
     assert (refused.status_code, refused.get_json()["type"]) == (422, "/problems/wrong-value")
 
 
+def test_a_document_may_be_larger_than_a_file_where_the_settings_say_so(make: Make) -> None:
+    client = make(max_upload=1000, max_json=2**21)
+    document = {"name": "d", "entries": {"a": "x" * 2**20 + "y" * 2**18}}
+
+    assert client.post("/datasets", json=document).status_code == 202
+    table = client.post(
+        "/datasets?name=t", data=b"key,v\n" + b"a,1\n" * 500, content_type="text/csv"
+    )
+    assert (table.status_code, table.get_json()["type"]) == (413, "/problems/too-large")
+    assert "1,000 bytes, the setting max_upload" in table.get_json()["detail"]
+
+
 def test_an_encoder_that_is_none_is_refused(make: Make) -> None:
     reply = make().post("/datasets", **form(CSV, name="p", encoder="psychic"))
 

@@ -65,7 +65,7 @@ def test_put_refuses_a_value_of_another_type(client: CheckedClient) -> None:
     assert (reply.status_code, reply.get_json()["type"]) == (422, "/problems/wrong-value")
     (fault,) = reply.get_json()["errors"]
     assert reply.get_json()["detail"] == f"column 'value': {fault['message']}"
-    assert (fault["where"], fault["message"]) == ("value", "'seis' is text, not a number")
+    assert (fault["where"], fault["message"]) == ("values.value", "'seis' is text, not a number")
     assert client.get("/datasets/paises/entries/chile").status_code == 404
 
 
@@ -76,7 +76,9 @@ def test_put_refuses_what_the_column_cannot_hold(
 ) -> None:
     body = {"values": {"value": value}}
 
-    assert list(client.faults("PUT", f"/datasets/{dataset}/entries/x", json=body)) == ["value"]
+    assert list(client.faults("PUT", f"/datasets/{dataset}/entries/x", json=body)) == [
+        "values.value"
+    ]
 
 
 def test_put_names_every_unknown_column(client: CheckedClient) -> None:
@@ -95,7 +97,9 @@ def test_put_says_how_to_write_a_number_that_is_spelled(
     faults = client.faults("PUT", "/datasets/paises/entries/chile", json=spelled)
 
     assert faults == {
-        "value": f"{spelled!r} is text, not a number; write it without quotes and without a unit"
+        "values.value": (
+            f"{spelled!r} is text, not a number; write it without quotes and without a unit"
+        )
     }
 
 

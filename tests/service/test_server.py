@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -166,7 +167,8 @@ def test_a_body_above_the_limit_is_refused_before_it_is_sent(
     reply = raw(service, request + asked + b"Content-Length: 99999999999\r\n\r\n")
 
     assert (reply.status, reply.headers["Content-Type"]) == (413, "application/problem+json")
-    assert "268,435,456 bytes, the setting max_upload" in reply.json["detail"]
+    said = "268,435,456 bytes, the greater of the settings max_upload and max_json"
+    assert said in reply.json["detail"]
     assert reply.json["type"] == "/problems/too-large", "as of one that is just above the limit"
 
 
@@ -253,6 +255,29 @@ def test_readers_who_stop_reading_hold_up_nobody(tmp_path: Path) -> None:
 
     assert health.status == 200
     assert received.partition(b"\r\n\r\n")[2] == table
+
+
+def test_an_answer_that_there_is_no_room_for_breaks_the_connection(tmp_path: Path) -> None:
+    """What is not read yet is in a file: behind a hole in it, the rest would look whole."""
+    table = b"".join(b'{"key": "%d", "v": "%s"}\n' % (n, b"x" * 10_000) for n in range(3_100))
+    export = b"GET /datasets/fat/export?format=jsonl HTTP/1.0\r\nHost: localhost\r\n\r\n"
+    kind = {"Content-Type": "application/x-ndjson"}
+    with (
+        Service(tmp_path, SOFTDICT_ENCODER="random", SOFTDICT_BUNDLED="0") as service,
+        ExitStack() as stack,
+    ):
+        assert service.ask("POST", "/datasets?name=fat&wait=1", table, kind).status == 201
+        _, hard = resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (2**21, hard))
+        slow = reader(service, stack, export)
+        with pytest.raises(ConnectionResetError):
+            while slow.recv(2**16):
+                time.sleep(0.01)
+        health = service.get("/healthz")
+
+    assert health.status == 200
+    assert "an answer is cut off: no room in" in service.log
+    assert "Traceback" not in service.log, service.log
 
 
 def test_a_stop_sends_what_is_answered_or_breaks_the_connection(tmp_path: Path) -> None:
