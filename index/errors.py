@@ -15,7 +15,7 @@ SoftDictError
 ├── StoreLocked               somebody else has the folder open for writing
 ├── Busy                      another write goes on, for longer than was to be waited
 ├── DiskFull                  the disk takes no more; nothing of the change was kept
-├── StoreClosed               a dictionary or a catalog is used after it was closed
+├── StoreClosed               a closed dictionary or catalog is written to, or first read
 ├── ReadOnlyStore             the folder is not written to here, or cannot be
 └── StoreCorrupt              the folder holds something this version cannot read
 """

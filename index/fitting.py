@@ -23,29 +23,37 @@ def due(record: Record) -> bool:
     return record.temperature == "auto" and record.moved > REFIT * record.fitted_entries
 
 
+def _until_enough(values: int) -> int:
+    return int((FIT_AT_LEAST - values - 1) / REFIT)
+
+
 def fit_snapshot(snapshot: Snapshot, record: Record) -> tuple[float | None, int]:
     """Fit τ to a dataset's values; give it, if they say enough, and the entries it saw.
 
-    These are none where there was nothing to fit: the next write may bring the value that lacked.
+    Where too few have a value, give as many entries that another fit is ``due`` once there may be
+    enough.
     """
     entries = len(snapshot)
     if record.temperature != "auto" or entries < FIT_AT_LEAST:
-        return None, 0
+        return None, _until_enough(entries)
     rows = np.flatnonzero(snapshot.alive)
     count = min(entries, PROBES, max(64, PROBED_SCORES // entries))
     probes = np.sort(np.random.default_rng(0).choice(entries, count, replace=False))
     likelihoods = []
+    most = 0
     for column, array in zip(snapshot.columns, snapshot.arrays, strict=True):
-        values = array[rows]
-        if column.attribute or np.count_nonzero(~missing(values)) < FIT_AT_LEAST:
+        known = 0 if column.attribute else int(np.count_nonzero(~missing(array)[rows]))
+        most = max(most, known)
+        if known < FIT_AT_LEAST:
             continue
+        values = array[rows]
         if column.type in ("number", "vector"):
             numbers = np.asarray(values, float).reshape(entries, -1)
             likelihoods.append(number_likelihood(numbers, probes))
         else:
             likelihoods.append(label_likelihood(np.asarray(values, np.int32), probes))
     if not likelihoods:
-        return None, 0
+        return None, _until_enough(most)
     scores = snapshot.scores(snapshot.vectors_at(rows[probes]))
     if entries < snapshot.rows:
         scores = scores[:, rows]

@@ -21,7 +21,9 @@ Mask = NDArray[np.bool_]
 DAY = 86_400.0  # seconds
 LONGEST = 100  # characters of a position or a moment
 WEEK = re.compile("[0-9]{4}-?[Ww][0-9]{2}")
-IN_AN_ADDRESS = re.compile(r"(?<=:\d\d) (?=\d\d:?\d\d$)", re.ASCII)  # a + is a blank there
+IN_AN_ADDRESS = re.compile(
+    r"(?<=[T ])([\d:.,]+) (?=\d\d(?::?\d\d)?$)", re.ASCII
+)  # a + is a blank there
 MOST = 10_000_000  # entries: beyond, digits are a date without its hyphens, or seconds since 1970
 
 
@@ -80,7 +82,7 @@ def parse_as_of(value: object) -> AsOf | None:
 def _parse_text(text: str) -> object:
     if text.isascii() and text.isdigit():
         return int(text)
-    text = IN_AN_ADDRESS.sub("+", text)
+    text = IN_AN_ADDRESS.sub(r"\1+", text)
     if WEEK.fullmatch(text):  # Python takes its Monday
         return None
     try:

@@ -77,6 +77,7 @@ from index.wording import counted
 from index.writing import (
     Changes,
     Row,
+    as_entries,
     cast_rows,
     done_load,
     first_values,
@@ -120,6 +121,9 @@ class SoftDict(MutableMapping[str, Any]):
     is a number, a string, a list of numbers, or a mapping of column names to these.
     One text among the first numbers of a column makes it a column of texts, which holds
     the numbers as theirs ("7"), as it does True ("true"); ``columns`` says otherwise.
+    What is read is what is held: the bare value where there is one column, however it was
+    given, and else a dict; a vector as a tuple, a whole number as an int, and truth, a day
+    or a time as text ("true", "2026-01-31").
     This constructor keeps everything in memory; ``SoftDict.open`` is the durable one.
 
     Parameters
@@ -437,11 +441,12 @@ class SoftDict(MutableMapping[str, Any]):
             return self[key]
 
     def clear(self) -> None:
-        """Remove every entry in one transaction."""
+        """Remove every entry in one transaction; the columns stay, with their types."""
         self._remove(lambda snapshot: list(snapshot.places()))
 
     def entry(self, key: str) -> Entry:
-        """Give what a key's columns hold, attributes too, and its time of arrival.
+        """Give what a key's columns hold, attributes too, and its time of arrival, in seconds
+        since 1970: ``datetime.fromtimestamp(entry.arrived, UTC)`` is one for ``as_of``.
 
         Raises
         ------
@@ -492,7 +497,7 @@ class SoftDict(MutableMapping[str, Any]):
         """Set many keys in one transaction: all of them or none; see ``put``."""
         # Of another SoftDict, what it holds at one moment: others may write to it.
         given = entries.items() if isinstance(entries, SoftDict) else entries
-        self._put({**dict(given), **named})
+        self._put({**as_entries(given), **named})
 
     def __ior__(self, entries: Any) -> Self:
         self.update(entries)

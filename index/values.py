@@ -107,8 +107,9 @@ def check_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
             faults.append(Fault(f"columns.{column.name}", "write number, vector, category or text"))
         if column.type == "vector" and not column.width:
             message = (
-                "a vector needs a width, and there is no vector to tell it: "
-                "skip the column, or give it another type"
+                "a vector needs a width, and there is no vector to tell it: skip the column, "
+                "or give it another type; in the library, its width: "
+                f"Column({column.name!r}, 'vector', width=3)"
             )
             faults.append(Fault(f"columns.{column.name}", message))
         elif column.type == "vector" and not (type(column.width) is int and column.width > 0):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,28 @@ from index.vectors import VectorBlock
 from index.wording import listed, nearest
 
 Row = tuple[str, tuple[Value, ...]]
+
+
+def as_entries(given: Any) -> dict[str, object]:
+    """Take a mapping or pairs, as dict() does, but nothing that this would take for pairs."""
+    if hasattr(given, "to_dict") and hasattr(given, "columns"):
+        advice = "load(frame.to_parquet()), or take frame.to_dict('index')"
+        raise _no_entries(f"of a data frame the names of columns would be the keys; {advice}")
+    if not hasattr(given, "keys"):
+        if not isinstance(given, Iterable):
+            raise _no_entries(f"{type(given).__name__} holds no entries; write a mapping or pairs")
+        given = list(given)
+        if any(isinstance(pair, (str, Mapping)) for pair in given):
+            advice = "write {key: values}, or pairs, or load a table"
+            raise _no_entries(f"a list of texts or of objects has no pairs; {advice}")
+    try:
+        return dict(given)
+    except (TypeError, ValueError) as error:  # dict's own words: which element, and how long
+        raise _no_entries(str(error)) from None
+
+
+def _no_entries(why: str) -> InvalidRequest:
+    return InvalidRequest(Fault("entries", why))
 
 
 def table_rows(table: Table, snapshot: Snapshot) -> Iterator[Row]:

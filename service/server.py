@@ -150,21 +150,26 @@ class _Channel(HTTPChannel):
 
         Waitress would go on behind what is missing.
         """
-        try:
-            written: int = super().write_soon(data)
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise
-            log.error("an answer is cut off: no room in %s (%s)", tempfile.gettempdir(), error)
-            with self.outbuf_lock:
-                _reset_on_close(self)
-                for each in self.outbufs:
-                    with suppress(OSError):  # it would write what it still holds
-                        each.close()
-                self.outbufs, self.total_outbufs_len = [OverflowableBuffer(0)], 0
-                self._broken = True
-            raise ClientDisconnected from None
-        return written
+        with self.outbuf_lock:  # which others send by: what was half written is never sent
+            try:
+                written: int = super().write_soon(data)
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                self._break_off()
+                said = error
+            else:
+                return written
+        log.error("an answer is cut off: no room in %s (%s)", tempfile.gettempdir(), said)
+        raise ClientDisconnected
+
+    def _break_off(self) -> None:
+        _reset_on_close(self)
+        for each in self.outbufs:
+            with suppress(OSError):  # it would write what it still holds
+                each.close()
+        self.outbufs, self.total_outbufs_len = [OverflowableBuffer(0)], 0
+        self._broken = True
 
     def handle_close(self) -> None:
         all_said = self.will_close and not self.total_outbufs_len and not self._broken

@@ -443,12 +443,35 @@ def test_what_is_dos_s_spanish_is_not_chinese(keys: str) -> None:
     assert [key for key, _ in load(content.encode("cp850"))] == keys.split("|")
 
 
+@pytest.mark.parametrize(
+    ("content", "encoding"),
+    [
+        ("Výrobok;Cena\nŠunka;4,50 €\nHruška;1,20 €\nCibuľa;0,90 €\nŽemľa;0,30 €\n", "cp1250"),
+        ("Artículo; Precio\nJamón; 49,50 € \nPiña; 3,20 € \nLimón; 1,20 € \n", "mac-roman"),
+        ("ψωμί;5 €\nγάλα;3 €\n", "cp1253"),
+        ("хлеб;5 €\nмолоко;3 €\n", "cp1251"),
+        ("血液型;人数\nA型;38\nB型;22\nO型;31\nAB型;9\n", "cp932"),
+        ("5 Äpfel;3\nBüro;4\nGröße;5\n", "mac-roman"),
+    ],
+)
+def test_euros_and_signs_of_others_are_read(content: str, encoding: str) -> None:
+    assert detected(content.encode(encoding))["encoding"] == encoding
+
+
+def test_a_fault_in_a_table_with_quotes_is_told_on_its_line() -> None:
+    assert bad_rows('"Name","CPU"\n"proc","1"\n"idle","2","x"\n')[0].line == 3
+    assert load('"Total:";"45"\n"Pan";"3"\n"Sal";"4";""\n') == [
+        ("Total:", (45,)), ("Pan", (3,)), ("Sal", (4,)),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["latin1", "ISO-8859-1", "l1"])
 def test_what_is_called_latin_1_has_the_euro_of_windows(name: str) -> None:
     content = "clave;precio\nñora;1,20 €\n".encode("cp1252")
 
     assert load(content, encoding=name) == [("ñora", (1.2,))]
     assert detected(content, encoding=name)["encoding"] == "cp1252"
+    assert load(b"M\x81;1\n", encoding=name) == [("M\x81", (1,))]  # which cp1252 has not
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
@@ -616,7 +639,11 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ("Modell;5;5;5\nAdria;12;5;9\n", "no"),
         ("Provincia;2022;2023;Var.\nMadrid;1200;1300;5\n", "yes"),  # years beside other names
         ("Proyecto A;2022;2023;activo\nProyecto B;2019;2021;cerrado\n", "no"),
-        ("Provincia;2021;2023;Var.\nMadrid;1200;1300;5\n", "no"),
+        ("Land;2023;Anteil\nBayern;1234,5;1,15\nHessen;884,2;3,5\n", "yes"),
+        ("Modelo;36;38;40;Total\nAda;1;2;5;8\nBea;4;2;3;9\n", "yes"),
+        ("Proyecto A;2022;2023;activo\nProyecto B;;;pendiente\n", "no"),
+        ("Silla;1999;2000;azul\nMesa;350;400;roja\n", "no"),
+        ("Ana;1999;2001;lista\nLuis;3;4;5\nEva;1998;4;5\n", "no"),  # a year stands below
         ("Konto;Betrag;\nErloese;1.234,56;ok\nBank;2.000,00;\n", "yes"),  # a remark
         ("Cognome,,Stipendio\nRossi,a,1200\nVerdi,b,1300\n", "yes"),
         ("Cognome,,\nRossi,a,1200\nVerdi,b,1300\n", "no"),
@@ -708,7 +735,13 @@ def test_the_header_option_wins() -> None:
         ("fecha,concepto del pago,importe", "01/02/2024,Luz,5", "concepto del pago"),
         ("sku,name of it,price", "SI-100,blue chair,5", "name of it"),
         ("moment,who", "2024-02-01 10:30,Ana", "who"),
-        ("size,note", "A4,", "size"),  # not a column with gaps
+        ("day,note", "01/02/2024,", "day"),  # not a column with gaps
+        ("day,note", "01/02/2024,-", "day"),
+        ("address,city", "12 Oak St,Austin", "address"),
+        ("compound,use", "2-Propanol,rubbing alcohol", "compound"),
+        ("term,meaning", "5G,fast net", "term"),
+        ("sku,link,what", "SI-100,https://a.es/b,blue chair", "what"),
+        ("order-id,mail,what", "111-222,a@b.es,blue bike", "what"),
         ("day,n", "01/02/2024,1", "day"),
         ("id,n", "a7,1", "id"),
         ("n,m", "1,2", "n"),
@@ -2453,6 +2486,21 @@ def test_an_existing_datasets_columns_keep_their_types_and_names() -> None:
         read_table(b'[{"key": "a", "rgb": [1, 2]}]', expected=[vector])
 
 
+def test_words_that_come_again_are_no_keys_in_place_of_dates() -> None:
+    once, again = "9:00;Yoga\n10:00;Pilates\n", "11:00;Zumba\n12:00;Yoga\n"
+    for content, key, notes in (
+        (f"Hora;Actividad\n{once}", "Actividad", 1),
+        (f"Hora;Actividad\n{once}{again}", "Hora", 0),
+    ):
+        with read_table(content.encode()) as table:
+            assert (table.key_column, len(table.notes)) == (key, notes)
+    lines = [{"date": f"2024-01-0{n}"} | ({"note": f"foo {n}"} if n % 2 else {}) for n in range(9)]
+    with read_table("\n".join(map(json.dumps, lines)).encode(), filename="x.jsonl") as table:
+        assert table.key_column == "date"
+    with read_table(f"Hora;Actividad\n{once}".encode(), LoadOptions(key="Hora")) as table:
+        assert (table.key_column, table.notes) == ("Hora", ())
+
+
 def test_an_append_knows_columns_by_their_names_but_for_case_and_accents() -> None:
     columns = [Column("Precio", "number"), Column("Zona", "text"), Column("año", "number")]
     for header, names in (
@@ -2464,22 +2512,28 @@ def test_an_append_knows_columns_by_their_names_but_for_case_and_accents() -> No
             assert [column.name for column in table.columns] == names
     with read_table(b"PRECIO;otra\n1,50;Pan\n", expected=columns) as table:
         assert table.key_column == "otra"
+    named = [Column("name", "text")]  # its keys are in Name
+    with read_table(b"Name;name\nx;y\n", expected=named, expected_key="Name") as table:
+        assert (table.key_column, table.columns) == ("Name", tuple(named))
+    with read_table(b"Zona;zona\nx;y\n", LoadOptions(attributes=("zona",))) as table:
+        assert (table.key_column, table.columns[0].attribute) == ("Zona", True)
     twins = [Column("a", "number"), Column("A", "number")]
     with read_table(b"k;A;a\nx;1;2\n", expected=twins) as table:
         assert [column.name for column in table.columns] == ["A", "a"]
 
 
-@pytest.mark.parametrize("content", [";;\n;;\n", ",\n,\n", "\t\t\r\n"])
+@pytest.mark.parametrize("content", [";;\n;;\n", ",\n,\n", "\t\t\r\n", '"",""\n"",""\n'])
 def test_separators_alone_are_no_rows(content: str) -> None:
     with pytest.raises(UnreadableSource, match="the table holds no rows"):
         read_table(content.encode(), filename="the table")
 
 
 @pytest.mark.parametrize(("key", "width"), [("a", 1), ("ñ", 1), ("ł", 2), ("😀", 4)])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_json_that_memory_would_not_hold_is_refused_before_it_is_read(
-    monkeypatch: pytest.MonkeyPatch, key: str, width: int
+    monkeypatch: pytest.MonkeyPatch, key: str, width: int, encoding: str
 ) -> None:
-    content = json.dumps([[key, 1], ["x" * 10**6, 2]], ensure_ascii=False).encode()
+    content = json.dumps([[key, 1], ["x" * 10**6, 2]], ensure_ascii=False).encode(encoding)
     monkeypatch.setattr(json_rows, "SMALL", 10**6)
     monkeypatch.setattr(json_rows, "available_memory", lambda: int(2.2 * width * 10**6))
 

@@ -342,3 +342,36 @@ def test_a_table_of_keys_alone_takes_the_columns_of_the_first_values(tmp_path: P
         with Catalog.open(tmp_path, read_only=True) as reader:
             assert dict(reader["d"]) == dict(d)
         assert d.search("a", where="price > 3").keys == 1
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ([{"product": "apple", "price": 1.2}], "a list of texts or of objects has no pairs"),
+        (["ab", "cd"], "a list of texts or of objects has no pairs"),
+        (["a"], "a list of texts or of objects has no pairs"),
+        ([("a", 1), ("b",)], "has length 1; 2 is required"),
+        (5, "int holds no entries; write a mapping or pairs"),
+        (None, "NoneType holds no entries"),
+    ],
+)
+def test_what_holds_no_entries_is_refused_in_words(entries: Any, said: str) -> None:
+    d = SoftDict({"a": 1}, encoder="random")
+
+    for put in (lambda: SoftDict(entries, encoder="random"), lambda: d.update(entries)):
+        with pytest.raises(InvalidRequest, match=said):
+            put()
+    assert dict(d) == {"a": 1}
+
+
+def test_the_columns_of_a_data_frame_are_not_taken_for_keys() -> None:
+    class Frame(dict[str, Any]):  # as pandas' is one, to dict()
+        columns = ("price",)
+
+        def to_dict(self) -> dict[str, Any]:
+            return dict(self)
+
+    with pytest.raises(
+        InvalidRequest, match=r"load\(frame.to_parquet\(\)\), or take frame.to_dict"
+    ):
+        SoftDict(Frame(price=[1, 2]), encoder="random")

@@ -28,7 +28,10 @@ DAY = datetime(2026, 3, 1, tzinfo=UTC).timestamp()
         ("2026-03-01 01:00+01:00", AsOf(moment=DAY)),
         ("2026-W09-7t00:00", AsOf(moment=DAY)),
         ("2026-03-01T01:00 01:00", AsOf(moment=DAY)),  # as an address reads a plus
-        ("2026-03-01T01:00:00 0100", AsOf(moment=DAY)),
+        ("2026-03-01T01:00:00.000000 0100", AsOf(moment=DAY)),
+        ("20260301T010000 01", AsOf(moment=DAY)),
+        ("2026-03-01 01:00 01:00", AsOf(moment=DAY)),
+        ("2026-03-01 00:00", AsOf(moment=DAY)),
         (datetime(2026, 3, 1, tzinfo=UTC), AsOf(moment=DAY)),
         (datetime(2026, 3, 1), AsOf(moment=DAY)),  # a naive time is UTC
     ],

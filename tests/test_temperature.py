@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index import SoftDict
+from index import Column, SoftDict
 from index.errors import InvalidRequest
 from index.fitting import fit_snapshot
 from index.temperature import (
@@ -409,12 +409,16 @@ def test_among_more_keys_than_are_probed_and_some_deleted_none_has_a_say_in_its_
     assert d.describe().temperature_source == "fitted"
 
 
-@pytest.mark.parametrize("first", [45, 49, 50])
-def test_a_temperature_is_fitted_as_soon_as_it_can_be(first: int) -> None:
-    values = {str(a): math.sin(math.radians(a)) for a in range(54)}
+@pytest.mark.parametrize("first", [0, 1, 45, 49])
+@pytest.mark.parametrize("empty", [0, 60])
+def test_a_temperature_is_fitted_with_the_fiftieth_value(first: int, empty: int) -> None:
+    values = {str(a): math.sin(math.radians(a)) for a in range(50)}
+    gaps = {str(100 + a): {"v": None} for a in range(empty)}
+    columns = [Column("v", "number")]
     known = dict(list(values.items())[:first])
-    d = SoftDict(known, encoder=Around())
+    d = SoftDict({**gaps, **known}, columns=columns, encoder=Around())
     for key in list(values)[first:]:
+        assert d.describe().temperature_source == "encoder"
         d[key] = values[key]
 
     assert d.describe().temperature_source == "fitted"

@@ -26,11 +26,13 @@ class Stepwise(Protocol):
 class Encoder(Protocol):
     """Turns texts into unit rows.
 
-    ``identity`` changes whenever the rows would: vectors of two identities are never
-    compared. ``default_temperature`` is τ in units of cosine for a dataset whose own
-    values say too little. ``calibration`` holds the coefficients of ``index.confidence``
-    for its scores, under ``many_keys`` how many keys they are of before the line has another
-    slope, and under ``most_keys`` the greatest number they were fitted on; or None.
+    ``identity`` is a text that changes whenever the rows would: vectors of two identities are
+    never compared. ``default_temperature`` is τ in units of cosine for a dataset whose own
+    values say too little. ``calibration`` is None, or holds the coefficients of
+    ``index.confidence`` for its scores: ``intercept``, ``top``, ``log_keys``, ``log_many_keys``,
+    under ``many_keys`` how many keys they are of before the line has another slope, and under
+    ``most_keys`` the greatest number they were fitted on. ``kind`` is ``"passage"`` of keys, and
+    ``"query"`` of what is asked: some models put another prompt before each.
     """
 
     @property

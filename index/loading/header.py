@@ -54,7 +54,7 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
         return _are_names(named) and _stand_over_a_value(named)
     if not _is_name(names[0]) and (names[0] or not below[0]):
         return False
-    return _name_values(names[1:], below[1:])
+    return _name_values([[cell.strip() for cell in cells] for cells in columns[1:]])
 
 
 def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
@@ -65,20 +65,23 @@ def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
     own = dialect.delimiter
     for delimiter in DELIMITERS if own == NO_DELIMITER else (own,):
         line, table = _below_titles(sample, replace(dialect, delimiter=delimiter))
-        if len(table) > 1 and _is_surely_header(table[0], table[1]):
+        if len(table) > 1 and _is_surely_header(table):
             return line
     return _fullest(sample, dialect)
 
 
-def _is_surely_header(row: Sequence[str], next_row: Sequence[str]) -> bool:
-    """Say whether a row below titles names columns: at least one over a value, or of keys."""
-    named = [pair for pair in zip(row, next_row, strict=True) if pair[0].strip()]
-    if len(named) < 2 or any(name[0] == " " for name, _ in named):
+def _is_surely_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Say whether the first row of those below titles names columns: one over a value, or of keys.
+
+    They are equally long.
+    """
+    columns = [cells for cells in zip(*rows, strict=True) if cells[0].strip()]
+    if len(columns) < 2 or any(cells[0][0] == " " for cells in columns):
         return False
-    above, below = ([cell.strip() for cell in cells] for cells in zip(*named, strict=True))
-    if not _is_name(above[0]) or not _name_values(above[1:], below[1:]):
+    columns = [tuple(map(str.strip, cells)) for cells in columns]
+    if not _is_name(columns[0][0]) or not _name_values(columns[1:]):
         return False
-    return _names_keys(row) or _stand_over_a_value(named)
+    return _names_keys(rows[0]) or _stand_over_a_value([cells[:2] for cells in columns])
 
 
 def _fullest(sample: Sequence[str], dialect: Dialect) -> int | None:
@@ -135,31 +138,46 @@ def _are_names(named: Sequence[tuple[str, str]]) -> bool:
     return len(named) > 1 and all(_is_name(name) and name[0] != " " for name, _ in named)
 
 
-def _name_values(above: Sequence[str], below: Sequence[str]) -> bool:
-    """Say whether the cells after the first name columns: words, years or steps."""
-    numbers = [pair for pair in zip(above, below, strict=True) if not _is_name(pair[0])]
-    if not numbers:
-        return True
-    years, under = zip(*numbers, strict=True)
-    return _name_years(years, under, alone=len(years) == len(above)) or _name_steps(above, below)
+def _name_values(columns: Sequence[Sequence[str]]) -> bool:
+    """Say whether the first cells of columns are names: words, years or steps.
 
-
-def _name_years(above: Sequence[str], below: Sequence[str], *, alone: bool) -> bool:
-    """Say whether cells are years, one after the other, or three in order over what are none.
-
-    Beside names of other columns (``alone``) two stand over what are none, too.
+    Years and steps beside words count as names where one of these stands over numbers alone.
     """
-    years = [unit_apart(cell)[0] for cell in above]  # 2019 USD is one, too
-    if len(years) < 2 or not all(map(_YEAR.fullmatch, years)):
-        return False
-    steps = [int(b) - int(a) for a, b in pairwise(years)]
-    one_by_one = set(steps) in ({1}, {-1})
-    if one_by_one and alone:
+    numbered = [cells for cells in columns if not _is_name(cells[0])]
+    above, below = [cells[0] for cells in numbered], [cells[1] for cells in numbered]
+    if len(numbered) == len(columns):
+        return not numbered or _name_years(above, below) or _name_steps(above, below)
+    if not numbered:
         return True
-    in_order = all(step > 0 for step in steps) or all(step < 0 for step in steps)
-    if not one_by_one and (len(years) < MANY_YEARS or not in_order):
+    if not any(map(_holds_numbers, (cells for cells in columns if _is_name(cells[0])))):
         return False
-    return not any(_YEAR.fullmatch(unit_apart(cell)[0]) for cell in below)
+    if all(map(_is_year, above)):
+        return _is_in_order(above) and not any(map(_is_year, (c for n in numbered for c in n[1:])))
+    return _name_steps(above, below)
+
+
+def _holds_numbers(cells: Sequence[str]) -> bool:
+    """Say whether what is below the first cell are numbers, and there are some."""
+    filled = [cell for cell in cells[1:] if cell]
+    return bool(filled) and not any(map(_is_name, filled))
+
+
+def _is_year(cell: str) -> bool:
+    return _YEAR.fullmatch(unit_apart(cell)[0]) is not None  # 2019 USD is one, too
+
+
+def _is_in_order(years: Iterable[str]) -> bool:
+    steps = [int(b) - int(a) for a, b in pairwise(unit_apart(year)[0] for year in years)]
+    return all(step > 0 for step in steps) or all(step < 0 for step in steps)
+
+
+def _name_years(above: Sequence[str], below: Sequence[str]) -> bool:
+    """Say whether cells are years, one after the other, or three in order over what are none."""
+    if len(above) < 2 or not all(map(_is_year, above)):
+        return False
+    if abs(int(unit_apart(above[-1])[0]) - int(unit_apart(above[0])[0])) == len(above) - 1:
+        return _is_in_order(above)
+    return len(above) >= MANY_YEARS and _is_in_order(above) and not any(map(_is_year, below))
 
 
 def _name_steps(above: Sequence[str], below: Sequence[str]) -> bool:

@@ -52,7 +52,10 @@ _OF_FILES: Mapping[str | None, Style] = {",": "point", ";": "comma"}  # separate
 _GAPS = ("missing", "mark")
 _NO_LABELS = (*_GAPS, "list", "other")
 NAMED = 3  # distinct cells of a kind, which notes may name
-_WORDED = re.compile(r"[^\s\d]++(?!\S)")  # dates and codes begin with digits
+MOST_COMPARED = 2**16  # distinct cells of a column, among which one may come again
+# A date or a time, and a code: 01/02/2024, 9:30, 2024-02-01T10:30Z, SI-100, REF00042, 12345678Z.
+_CODED = re.compile(r"[\d\s./:,TZ+\-]+|(?=(?:[^\d]*\d){2})[A-Z\d][A-Z\d./_\-]*", re.ASCII)
+_WORDED = re.compile(r"[^\s\d/@:]++(?!\S)")  # no address of a page or a person
 
 
 @dataclass
@@ -71,13 +74,16 @@ class Profile:
         self.kinds: Counter[Kind] = Counter()
         self._first: defaultdict[Kind, dict[Hashable, Cell]] = defaultdict(dict)  # distinct ones
         self._labels: set[str] | None = set()  # None where they are too many for a category
-        self._worded = 0  # cells that begin with a word
+        self._coded = self._worded = 0  # labels that are dates or codes, and that begin with a word
+        self._compared: set[str] | None = set()  # None once one came again, or they are too many
+        self.repeats = False
 
     def add(self, cell: object, kind: Kind, place: int) -> None:
         self.kinds[kind] += 1
         if isinstance(cell, str):
             cell = cell.strip()
-            self._worded += kind.name == "label" and _WORDED.match(cell) is not None
+            if kind.name == "label":
+                self._look_at(cell)
         self._remember(cell, kind, place)
         if self._labels is not None and kind.name not in _NO_LABELS:
             try:
@@ -88,6 +94,15 @@ class Profile:
             self._labels.add(label)
             if len(self._labels) > MOST_CATEGORIES or len(label) > LONGEST_CATEGORY:
                 self._labels = None
+
+    def _look_at(self, label: str) -> None:
+        self._coded += len(label) <= LONGEST_CATEGORY and _CODED.fullmatch(label) is not None
+        self._worded += _WORDED.match(label) is not None
+        if self._compared is not None:
+            self.repeats = label in self._compared
+            self._compared.add(label)
+            if self.repeats or len(self._compared) > MOST_COMPARED:
+                self._compared = None
 
     def _remember(self, cell: object, kind: Kind, place: int) -> None:
         first = self._first[kind]
@@ -115,13 +130,13 @@ class Profile:
         return self.cells - self.count("mark")
 
     @property
-    def is_of_words(self) -> bool:
-        """Whether half of the cells are in words, unlike dates and codes: 01/02/2024, SI-100."""
-        return 2 * self._worded >= self.cells
+    def is_coded(self) -> bool:
+        """Whether all cells are dates, times or codes."""
+        return 0 < self._coded == self.cells
 
-    @property
-    def is_full(self) -> bool:
-        return self.cells == self.kinds.total()
+    def may_be_keys(self, rows: int) -> bool:
+        """Whether so many rows all have a cell of their own, mostly in words."""
+        return not self.repeats and self.written == rows and 2 * self._worded >= rows
 
     @property
     def is_spelled(self) -> bool:
@@ -275,13 +290,21 @@ class Inference:
     ) -> None:
         self.profiles = {name: Profile() for name in names}
         self._kind, self._delimiter, self._decimal = kind, delimiter, decimal
+        self._rows = 0
 
     def add(self, record: Mapping[str, object], place: int = 0) -> None:
+        self._rows += 1
         for name, cell in record.items():
             profile = self.profiles.get(name)
             if profile is None:
                 profile = self.profiles[name] = Profile()
             profile.add(cell, self._kind(cell), place)
+
+    def instead_of(self, codes: str, others: Iterable[str]) -> str | None:
+        """Name the first of other columns that may hold keys, where one holds dates or codes."""
+        if not self.profiles[codes].is_coded:
+            return None
+        return next((n for n in others if self.profiles[n].may_be_keys(self._rows)), None)
 
     def _shown(self) -> Shown:
         profiles = self.profiles.values()

@@ -18,8 +18,7 @@ from index.naming import composed, repeated_names
 
 LARGEST_JSON = 1 << 28  # characters of one document, whose text is held while it is read
 PART = 1 << 16  # characters of it, from which entries are decoded
-HELD = 2.25  # times the text that reading it takes for a while
-_WIDE, _WIDEST = re.compile(rb"[\xc4-\xef]"), re.compile(rb"[\xf0-\xff]")  # as UTF-8 begins them
+HELD = 2.25  # times the text that reading it takes for a while, at most
 LONGEST_WORD = 16  # characters of what is read otherwise where its end is cut off, as -Infinity
 
 
@@ -87,10 +86,14 @@ class JsonReader(_JsonReader):
     def _check_fits(self) -> None:
         """Refuse a text that memory would not hold: all of it is as wide as its widest letter."""
         size, width = 0, 1
-        with self._source.open() as stream:
-            for block in iter(lambda: stream.read(BLOCK), b""):
+        with open_text(self._source, self._encoding) as text:
+            for block in iter(lambda: text.read(BLOCK), ""):
                 size += len(block)
-                width = max(width, 4 if _WIDEST.search(block) else 2 if _WIDE.search(block) else 1)
+                if size > LARGEST_JSON:
+                    return  # which is refused for that
+                if not block.isascii():
+                    widest = max(block)
+                    width = max(width, 4 if widest > "\uffff" else 2 if widest > "\xff" else 1)
         needed = round(HELD * size * width)
         there = available_memory() if needed > SMALL else None
         if there is not None and needed > there:

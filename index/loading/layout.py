@@ -15,7 +15,7 @@ from index.answers import Column, ColumnType, Value
 from index.errors import Fault, InvalidRequest, UnreadableSource
 from index.loading.cast import caster, shown_value
 from index.loading.header import ID_NAMES, KEY_NAMES, fold
-from index.loading.infer import Cell, Inference, Profile
+from index.loading.infer import Cell, Inference
 from index.loading.numerals import Style, read_numeral
 from index.loading.options import LoadOptions
 from index.loading.rows import KEYED, Reader
@@ -90,7 +90,8 @@ class _Evidence:
         expected: Sequence[Column],
     ) -> None:
         self.known = {column.name: column for column in expected}
-        self.profiles, self._reader = inference.profiles, reader
+        self._reader, self._profiles = reader, inference.profiles
+        self.instead_of = inference.instead_of
         self._inferred = inference.columns()
         self.wish(options)
 
@@ -113,15 +114,15 @@ class _Evidence:
 
         The dataset's own are among them but where it stands before the values, as keys do.
         """
-        sources = [source for source in self.profiles if not self.is_blank(source)]
-        if chosen == next(iter(self.profiles)):
+        sources = [source for source in self._profiles if not self.is_blank(source)]
+        if chosen == next(iter(self._profiles)):
             sources = [source for source in sources if source not in self.known]
         types = {source: self._shown_type(source) for source in sources}
         return types | dict.fromkeys(self._reader.left_out, "skip")  # nobody looked at those
 
     def is_blank(self, source: str) -> bool:
         """Say whether a column has neither a name of its own nor a cell, as after a last comma."""
-        filled = source == KEYED or self.profiles[source].cells  # pairs say that they have keys
+        filled = source == KEYED or self._profiles[source].cells  # pairs say that they have keys
         return source in self._reader.unnamed and not filled
 
     def column(self, source: str, name: str) -> Column:
@@ -129,7 +130,7 @@ class _Evidence:
         known, type_ = self.known.get(name), cast(ColumnType, self.type(source, name))
         if known and known.type == type_:
             return known
-        column = self.profiles[source].column(name, type_)
+        column = self._profiles[source].column(name, type_)
         if type_ == "vector" and column.width is None:
             column = replace(column, width=self._reader.widths.get(source))
         unit = self._reader.units.get(source) if type_ == "number" else None
@@ -152,7 +153,7 @@ class _Evidence:
             textual = self._reader.textual
             cast_cell = caster(column, style, textual=textual, unit=unit, spoil=spoil)
             casts.append((source, cast_cell))
-            if style and column.type == "number" and (textual or self.profiles[source].is_spelled):
+            if style and column.type == "number" and (textual or self._profiles[source].is_spelled):
                 styles.add(style)
             if name not in self._settled and source not in self._reader.types:
                 notes += self._notes(source, column, style)
@@ -161,6 +162,11 @@ class _Evidence:
         decimal = "mixed" if len(styles) > 1 else next(iter(styles), None)
         said = key_source in (KEYED, self._key)
         guessed = bool(columns) and not said and fold(key_source) not in KEY_NAMES
+        if guessed and not self.known:
+            first = next(iter(_labels(self.rivals(key_source))), key_source)
+            if first != key_source and self.instead_of(first, [key_source]):
+                told = f"the keys are in {key_source!r}, for {first!r} holds dates or codes"
+                notes.append(f"{told}; to take another column, {_NAME_IT}")
         return Layout(
             key_source, key_column, guessed, tuple(columns), tuple(casts), decimal, tuple(notes)
         )
@@ -169,7 +175,7 @@ class _Evidence:
         """Say why a column is none of numbers, where it nearly is one."""
         if column.type not in ("category", "text"):
             return
-        profile, place = self.profiles[source], self._reader.place
+        profile, place = self._profiles[source], self._reader.place
         beginning = f"{column.name!r} is {column.type}: "
         if style is None and profile.is_unclear:
             unclear = "whether its points or commas are of thousands or of decimals cannot be told"
@@ -246,8 +252,8 @@ def _choose_key(
         return KEYED
     if options.key is not None:
         return options.key
-    taken = {fold(name) for name in (*evidence.known, *options.attributes)}
-    free = {name: type_ for name, type_ in types.items() if fold(name) not in taken}
+    taken = [*evidence.known, *options.attributes]
+    free = {n: type_ for n, type_ in types.items() if _own_name(n, list(types), taken) not in taken}
     if not free:
         kinds = "a value, an attribute or left out"
         message = f"every column is {kinds}, and none holds keys: {_listed(types)}"
@@ -256,8 +262,8 @@ def _choose_key(
     own = (reader.key, expected_key, *alike)
     if (found := next((name for name in own if name in free), None)) is not None:
         return found
-    guessed = _likeliest_key(free, evidence.profiles)
-    likeliest = _likeliest_key(evidence.rivals(guessed), evidence.profiles)
+    guessed = _likeliest_key(free, evidence.instead_of)
+    likeliest = _likeliest_key(evidence.rivals(guessed), evidence.instead_of)
     _check_guess(guessed, likeliest, types, options, expected_key)
     return guessed
 
@@ -287,23 +293,30 @@ def _check_guess(
     raise InvalidRequest(Fault("key", message))
 
 
-def _likeliest_key(types: Mapping[str, str], profiles: Mapping[str, Profile]) -> str:
+def _likeliest_key(
+    types: Mapping[str, str], instead_of: Callable[[str, Iterable[str]], str | None]
+) -> str:
     """Give the surest of the known names, else the first of labels that is no id, an id, any.
 
-    Where these labels are dates or codes, the first of texts in words has the keys, if one has.
+    Where that column of labels holds dates or codes, one in words may have the keys.
     """
     folded = {fold(name): name for name in reversed(list(types))}
-    labels = [name for name in types if types[name] in ("category", "text")]
-    labels = [name for name in labels if fold(name) not in ID_NAMES]
-    full = [name for name in labels if types[name] == "text" and profiles[name].is_full]
+    labels = _labels(types)
+    words = (instead_of(name, (n for n in labels if types[n] == "text")) for name in labels[:1])
     candidates = itertools.chain(
         (folded[name] for name in KEY_NAMES if name in folded),
-        (name for name in [*labels[:1], *full] if profiles[name].is_of_words),
+        filter(None, words),
         labels,
         (folded[name] for name in ID_NAMES if name in folded),
         types,
     )
     return next(candidates)
+
+
+def _labels(types: Mapping[str, str]) -> list[str]:
+    """Give the columns of labels that are no ids."""
+    labels = [name for name in types if types[name] in ("category", "text")]
+    return [name for name in labels if fold(name) not in ID_NAMES]
 
 
 def _name(

@@ -36,19 +36,20 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-WINDOWS_ENCODINGS = ("cp1252", "cp1250")  # they have the euro in one place
-LATIN_ENCODINGS = (*WINDOWS_ENCODINGS, "cp850", "mac-roman")
+LATIN_ENCODINGS = ("cp1252", "cp1250", "cp850", "mac-roman")
 EAST_ASIAN_ENCODINGS = ("cp932", "gb18030", "big5hkscs", "cp949")
 LEGACY_ENCODINGS = (*LATIN_ENCODINGS, "cp1251", "cp1253", *EAST_ASIAN_ENCODINGS)
+EURO_ENCODINGS = ("cp1252", "cp1250", "cp1253")  # they have it in one place
 _LETTERS = "áéíóúüñçàèìòùâêîôûäöïëãõßœåøæ"
 _WESTERN = frozenset(_LETTERS + _LETTERS.upper() + "¿¡«»ºª·€…–—‘’“”°£©®™´\xa0½¼¾²³¹µ×÷±§¢¥¬¦")
 # Beside a letter, ¤ is cp850's ñ, and € the Ä of Macs and cp850's Ç.
 _LATIN_9_EURO, _EURO = (re.compile(rf"\d\s?{e}(?!\w)|(?<!\w){e}\s?\d") for e in "¤€")
+_MAC_EURO = re.compile(r"\d\s?Û(?=[\s;,|\"']|$)")  # as cp1252 reads it
 _SPANISH = re.compile(r"(?<![A-Z])ñ|Ñ")  # PERñ is PERÒ in mac-roman
 _UNITS = re.compile(r"(?<=[\dnN])[ªº]|µ|Ø(?![^\W\d_])")  # 2ª, nº, µm, Ø 12: letters to Python alone
-# Runs of other letters, and of one behind a Latin one, as cp850's ño is read in Big5: Mu某z.
+# Runs of other letters, and of one behind Latin ones, as cp850's ño is read in Big5: Mu某z.
 _RUN = re.compile(r"[^\x00-\x7f]+")
-_LONE = re.compile(r"(?<=[A-Za-z])[^\x00-\x7f](?=[\x00-\x7f])")
+_LONE = re.compile(r"(?<=[A-Za-z]{2})[^\x00-\x7f](?=[\x00-\x7f])")
 # What Western Europe does not write, though each letter is one of its own.
 _MISREAD = re.compile(
     r"""
@@ -66,14 +67,16 @@ _MISREAD = re.compile(
 def find_encoding(source: Source, options: LoadOptions) -> str:
     """Name the encoding that is wanted, in the variant that reads a BOM as none of the text.
 
-    Where none is wanted, it is detected. What is called Latin-1 is read as cp1252, as on the web:
-    what that has beside it, the euro among them, is nothing that a table holds.
+    Where none is wanted, it is detected. What is called Latin-1 is read as cp1252 if that can be,
+    as on the web: what it has beside it, the euro among them, are signs of control there.
     """
     if options.encoding is None:
         return detect_encoding(source)
     wanted = codecs.lookup(options.encoding).name  # U8 and cp65001 are utf-8
     if wanted == "iso8859-1":
-        return "cp1252"
+        with source.open() as stream:
+            windows = _decodes(iter(lambda: stream.read(BLOCK), b""), "cp1252")
+        return "cp1252" if windows else options.encoding
     if wanted in ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"):
         head = source.head(4)
         marks = [name for bom, name in BOMS if head.startswith(bom)]
@@ -122,14 +125,14 @@ def detect_encoding(source: Source) -> str:
         known = next((name for bom, name in BOMS if head.startswith(bom)), None) or _wide(head)
         if known:
             return known
-        if _is_utf8(itertools.chain([head], iter(lambda: stream.read(BLOCK), b""))):
+        if _decodes(itertools.chain([head], iter(lambda: stream.read(BLOCK), b"")), "utf-8"):
             return "utf-8"
     return _legacy_encoding(_foreign_lines(source))
 
 
-def _is_utf8(blocks: Iterable[bytes]) -> bool:
+def _decodes(blocks: Iterable[bytes], encoding: str) -> bool:
     try:
-        for _ in codecs.iterdecode(blocks, "utf-8"):  # to the end, where half a character may be
+        for _ in codecs.iterdecode(blocks, encoding):  # to the end, where half a character may be
             pass
     except UnicodeDecodeError:
         return False
@@ -162,7 +165,7 @@ def _foreign_lines(source: Source) -> bytes:
         for number, line in enumerate(pieces, 1):
             if line.isascii():
                 continue
-            first.setdefault(_is_utf8([line]), number)
+            first.setdefault(_decodes([line], "utf-8"), number)
             if len(sample) < SAMPLE:
                 sample += line[:SAMPLE]
     if True in first:
@@ -183,16 +186,19 @@ def _legacy_encoding(sample: bytes) -> str:
     if _LATIN_9_EURO.search(text):
         western = "iso8859-15"
         text = sample.decode(western)
+    euros = sample.decode("cp1252", "replace")
+    rivals = EURO_ENCODINGS if _EURO.search(euros) else LEGACY_ENCODINGS
+    if _MAC_EURO.search(euros) and not _EURO.search(euros):
+        return "mac-roman"
     foreign = [letter for letter in text if letter > "\x7f"]
     strange = sum(letter not in _WESTERN for letter in foreign) + len(_MISREAD.findall(text))
     if not text or strange > FEW * len(foreign):
-        return max(LEGACY_ENCODINGS, key=lambda name: _likelihood(sample, name))
+        return max(rivals, key=lambda name: _likelihood(sample, name))
     worded = any(letter > "\x7f" and letter.isalpha() for letter in _UNITS.sub("", text))
     if _SPANISH.search(text) or not worded:
         return western
-    rivals = WINDOWS_ENCODINGS if _EURO.search(text) else LATIN_ENCODINGS
-    likely = {name: _likelihood(sample, name) for name in rivals}
-    best = max(rivals, key=lambda name: likely[name])
+    likely = {name: _likelihood(sample, name) for name in rivals if name in LATIN_ENCODINGS}
+    best = max(likely, key=lambda name: likely[name])
     return best if likely[best] > FAR_LIKELIER * likely["cp1252"] else western
 
 

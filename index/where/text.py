@@ -15,7 +15,7 @@ from index.errors import InvalidRequest
 from index.naming import LONGEST_COLUMN
 from index.where.building import MARKED, PLAIN, Builder, Spot, pointed, read_numeral
 from index.where.conditions import Operator, Where
-from index.wording import shown
+from index.wording import short, shown
 
 KEYWORDS = ("and", "or", "not", "in", "is", "missing")
 _END = r"(?![\w.\-])"  # a keyword is a whole word
@@ -55,6 +55,7 @@ STRING : /"(?:[^"]|"")*"/ | /'(?:[^']|'')*'/ | /“[^”]*”/ | /‘[^’]*’/
 NUMBER.1 : /[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?(?![\w.])/i
 %ignore /\s+/
 """
+LONGEST_TOLD = 60  # characters of a text in advice
 OPENING = tuple("[\"'“‘«")  # of a bracket or a quote
 # What stands where a column would, up to an operator, where nobody knows the columns.
 _NO_NAME = "=<>!≠≤≥\\[\\]\"'“”‘’«»"
@@ -83,12 +84,15 @@ GO_ON = {
     ")": "RPAR",
 }
 # A value before the fault, with no column or operator after it: a text of several words, a unit.
-_TEXT_BEFORE = re.compile(rf"(?:[=<>≠≤≥(,]|(?<!\w)in)\s*(?P<text>{WORD})\s+$")
+_TEXT_BEFORE = re.compile(rf"[=<>≠≤≥(,]\s*(?P<text>{WORD})\s+$")
 _NUMBER_BEFORE = re.compile(r"[=<>≠≤≥(,]\s*[+-]?[0-9.]+\s*$")
+_QUOTED_BEFORE = re.compile(r"(?:^|(?<!\w)(?:and|or|not)\s|\()\s*\"(?P<name>[^\"]+)\"\s*$", re.I)
 _LEFT_ALONE = re.compile(
     r"(?<!\w)(?P<word>and|or)\s+(?:\"[^\"]*\"|'[^']*'|[0-9.]+)\s*$", re.IGNORECASE
 )
 _IS_COLUMN = re.compile(rf"\s*[=<>≠≤≥!]|\s+(?:is|in|not){_END}", re.IGNORECASE)
+_AND_OF_OTHERS = re.compile(r"(?:[yeou]|ed|od|et|ou|und|oder)(?!\w)", re.IGNORECASE)
+_SIGNS = re.compile(r"[=<>≠≤≥!\"'\[\]]")
 _TEXT_ENDS = re.compile(rf"\s+(?:and|or){_END}|[(),]", re.IGNORECASE)
 # What begins with a number and is none, as 2025-12-31 and 09:30, or has spaces in it, as 1 000.
 _RUN = re.compile(r"(?<![\w.])(?:[0-9]{1,3}(?: [0-9]{3})+(?![\w.])|[0-9][\w.:/+\-]*)")
@@ -206,7 +210,15 @@ def _words(error: UnexpectedInput, given: str, place: int) -> str:
     expected = _expected(cast(UnexpectedToken, error).accepts or (), given, place)
     if token.type == "$END":
         return f"the condition ends too early{expected}"
-    if token.type == "WORD" and not _IS_COLUMN.match(given, place + len(token)):
+    quoted = _QUOTED_BEFORE.search(given[:place])
+    if quoted and token.type in ("SAME", "OTHER", "_IN", "_IS", "_NOT"):
+        name = quoted["name"]
+        written = name if re.fullmatch(WORD, name) else f"[{name.replace(']', ']]')}]"
+        return (
+            f"{shown(str(token))} is not expected here; a column stands without quotes: {written}"
+        )
+    took = {"_AND", "COMMA"} & set(cast(UnexpectedToken, error).accepts or ())  # a value before
+    if took and token.type == "WORD" and not _IS_COLUMN.match(given, place + len(token)):
         expected = _apart(given, place) or expected
     return f"{shown(str(token))} is not expected here{expected}"
 
@@ -214,12 +226,15 @@ def _words(error: UnexpectedInput, given: str, place: int) -> str:
 def _apart(given: str, place: int) -> str:
     """Say how to write a value whose second word is the fault."""
     before = given[:place]
+    if _AND_OF_OTHERS.match(given, place):
+        return ""
     if _NUMBER_BEFORE.search(before):
         return "; write the number without its unit"
     if text := _TEXT_BEFORE.search(before):
         end = _TEXT_ENDS.search(given, place)
         whole = given[text.start("text") : end.start() if end else None].strip()
-        return f'; write the text in quotes: "{whole}"'
+        if not _SIGNS.search(whole):
+            return f'; write the text in quotes: "{short(whole, LONGEST_TOLD)}"'
     return ""
 
 
