@@ -21,9 +21,8 @@ Mask = NDArray[np.bool_]
 DAY = 86_400.0  # seconds
 LONGEST = 100  # characters of a position or a moment
 WEEK = re.compile("[0-9]{4}-?[Ww][0-9]{2}")
-IN_AN_ADDRESS = re.compile(
-    r"(?<=[T ])([\d:.,]+) (?=\d\d(?::?\d\d)?$)", re.ASCII
-)  # a + is a blank there
+# Where the + before a zone was read as a blank.
+IN_AN_ADDRESS = re.compile(r"(?<=[T ])([\d:.,]+) (?=\d\d(?::?\d\d)?$)", re.ASCII)
 MOST = 10_000_000  # entries: beyond, digits are a date without its hyphens, or seconds since 1970
 
 

@@ -75,7 +75,7 @@ class Profile:
         self._first: defaultdict[Kind, dict[Hashable, Cell]] = defaultdict(dict)  # distinct ones
         self._labels: set[str] | None = set()  # None where they are too many for a category
         self._coded = self._worded = 0  # labels that are dates or codes, and that begin with a word
-        self._compared: set[str] | None = set()  # None once one came again, or they are too many
+        self._compared: set[int] | None = set()  # hashes; None once one came again, or too many
         self.repeats = False
 
     def add(self, cell: object, kind: Kind, place: int) -> None:
@@ -99,8 +99,9 @@ class Profile:
         self._coded += len(label) <= LONGEST_CATEGORY and _CODED.fullmatch(label) is not None
         self._worded += _WORDED.match(label) is not None
         if self._compared is not None:
-            self.repeats = label in self._compared
-            self._compared.add(label)
+            same = hash(label)  # a text itself may be long
+            self.repeats = same in self._compared
+            self._compared.add(same)
             if self.repeats or len(self._compared) > MOST_COMPARED:
                 self._compared = None
 

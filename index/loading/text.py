@@ -186,9 +186,9 @@ def _legacy_encoding(sample: bytes) -> str:
     if _LATIN_9_EURO.search(text):
         western = "iso8859-15"
         text = sample.decode(western)
-    euros = sample.decode("cp1252", "replace")
-    rivals = EURO_ENCODINGS if _EURO.search(euros) else LEGACY_ENCODINGS
-    if _MAC_EURO.search(euros) and not _EURO.search(euros):
+    prices = sample.decode("cp1252", "replace")
+    rivals = EURO_ENCODINGS if _EURO.search(prices) else LEGACY_ENCODINGS
+    if rivals is LEGACY_ENCODINGS and _MAC_EURO.search(prices):
         return "mac-roman"
     foreign = [letter for letter in text if letter > "\x7f"]
     strange = sum(letter not in _WESTERN for letter in foreign) + len(_MISREAD.findall(text))
