@@ -37,8 +37,9 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
     empty or a repeated cell, has one cell only (a list of words) or is the only row. Numbers are
     names, though, where three stand in even steps over what do not; so are years that follow one
     another or stand in order over what are none, and measures (100 m) over what is none in their
-    unit. Beside words they are where one of these stands over numbers alone. The first cell may be empty, as over the index of a data frame, and others where a name
-    stands over a number. Columns in which no row has anything are not looked at.
+    unit. Beside words they are where one of these stands over numbers alone. The first cell may be
+    empty, as over the index of a data frame, and others where a name stands over a number. Columns
+    in which no row has anything are not looked at.
     """
     columns = [cells for cells in zip_longest(*rows, fillvalue="") if "".join(cells).strip()]
     names = [cells[0].strip() for cells in columns]
