@@ -452,6 +452,10 @@ def test_what_is_dos_s_spanish_is_not_chinese(keys: str) -> None:
         ("хлеб;5 €\nмолоко;3 €\n", "cp1251"),
         ("血液型;人数\nA型;38\nB型;22\nO型;31\nAB型;9\n", "cp932"),
         ("5 Äpfel;3\nBüro;4\nGröße;5\n", "mac-roman"),
+        ("1,動物園\n2,水族館\n3,美術館\n", "cp932"),  # 園 ends with the byte of €
+        ("名前;住所\n田中;東京都港区芝公園4-2-8\n", "cp932"),
+        ("名称,价格\nLED灯,25\nUSB线,12\nSIM卡,9\nDVD机,199\n", "gb18030"),
+        ("부서,인원\nIT팀,5\nHR팀,3\nPR팀,4\nQA팀,2\n", "cp949"),
     ],
 )
 def test_euros_and_signs_of_others_are_read(content: str, encoding: str) -> None:
@@ -643,6 +647,7 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ("Modelo;36;38;40;Total\nAda;1;2;5;8\nBea;4;2;3;9\n", "yes"),
         ("Proyecto A;2022;2023;activo\nProyecto B;;;pendiente\n", "no"),
         ("Silla;1999;2000;azul\nMesa;350;400;roja\n", "no"),
+        ("Laptop,1999,n/a\nMouse,25,4.5\nKeyboard,45,4.2\n", "no"),
         ("Ana;1999;2001;lista\nLuis;3;4;5\nEva;1998;4;5\n", "no"),  # a year stands below
         ("Konto;Betrag;\nErloese;1.234,56;ok\nBank;2.000,00;\n", "yes"),  # a remark
         ("Cognome,,Stipendio\nRossi,a,1200\nVerdi,b,1300\n", "yes"),
@@ -700,6 +705,8 @@ def test_a_title_above_the_header_is_no_key(content: str, line: int) -> None:
         "perro;;\ngato;felino;casa\npez;acuario;mar\n",  # values that are missing
         "perro;;\ngato;5;6\n",
         "perro;5;\ngato;6;x\nnombre;7;y\npez;8;z\n",  # a key that is called as columns are
+        "Ana;;;\nLuis;5;6;7\nEva;8;6;9\n",
+        "Mesa;;\nSofá;1999;2000\nSilla;40;12\n",
         "perro;5;\nnombre;verbo;y\npez;mar;z\n",
         "ciudad\nMadrid,España\nRoma,Italia\n",  # a list
         "precio\n1,5\n2,5\n",
@@ -741,7 +748,10 @@ def test_the_header_option_wins() -> None:
         ("compound,use", "2-Propanol,rubbing alcohol", "compound"),
         ("term,meaning", "5G,fast net", "term"),
         ("sku,link,what", "SI-100,https://a.es/b,blue chair", "what"),
-        ("order-id,mail,what", "111-222,a@b.es,blue bike", "what"),
+        ("order-id,mail,what", "AB-222,a@b.es,blue bike", "what"),
+        ("age,network", "18-24,TikTok", "age"),
+        ("share,called", "1/2,one half", "share"),
+        ("ref,body", "DOC001," + "x" * 101, "ref"),
         ("day,n", "01/02/2024,1", "day"),
         ("id,n", "a7,1", "id"),
         ("n,m", "1,2", "n"),
@@ -2494,6 +2504,18 @@ def test_words_that_come_again_are_no_keys_in_place_of_dates() -> None:
     ):
         with read_table(content.encode()) as table:
             assert (table.key_column, len(table.notes)) == (key, notes)
+    rows = "AB-100,Bread,1.5\nAB-101,{},1.7\n"  # without names, every file is read alike
+    for last in ("Bread", "Milk"):
+        with read_table(rows.format(last).encode()) as table:
+            assert [key for key, _ in table] == ["AB-100", "AB-101"]
+    typed = LoadOptions(columns={"Actividad": "text"})
+    with read_table(f"Hora;Actividad\n{once}".encode(), typed) as table:
+        assert table.key_column == "Hora"
+    with (
+        mock.patch("index.loading.infer.MOST_COMPARED", 1),  # nobody knows of more
+        read_table(f"Hora;Actividad\n{once}".encode()) as table,
+    ):
+        assert table.key_column == "Hora"
     lines = [{"date": f"2024-01-0{n}"} | ({"note": f"foo {n}"} if n % 2 else {}) for n in range(9)]
     with read_table("\n".join(map(json.dumps, lines)).encode(), filename="x.jsonl") as table:
         assert table.key_column == "date"

@@ -82,6 +82,11 @@ def _is_surely_header(rows: Sequence[Sequence[str]]) -> bool:
     columns = [tuple(map(str.strip, cells)) for cells in columns]
     if not _is_name(columns[0][0]) or not _name_values(columns[1:]):
         return False
+    above = [cells[0] for cells in columns[1:]]
+    if not any(map(_is_name, above)) and not (
+        len(above) >= MANY_YEARS and all(map(_is_year, above))
+    ):
+        return _names_keys(rows[0])
     return _names_keys(rows[0]) or _stand_over_a_value([cells[:2] for cells in columns])
 
 
@@ -150,7 +155,8 @@ def _name_values(columns: Sequence[Sequence[str]]) -> bool:
         return not numbered or _name_years(above, below) or _name_steps(above, below)
     if not numbered:
         return True
-    if not any(map(_holds_numbers, (cells for cells in columns if _is_name(cells[0])))):
+    words = [cells for cells in columns if kind_in_text(cells[0]).name == "label"]
+    if not any(map(_holds_numbers, words)):
         return False
     if all(map(_is_year, above)):
         return _is_in_order(above) and not any(map(_is_year, (c for n in numbered for c in n[1:])))

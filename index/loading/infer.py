@@ -52,9 +52,14 @@ _OF_FILES: Mapping[str | None, Style] = {",": "point", ";": "comma"}  # separate
 _GAPS = ("missing", "mark")
 _NO_LABELS = (*_GAPS, "list", "other")
 NAMED = 3  # distinct cells of a kind, which notes may name
-MOST_COMPARED = 2**16  # distinct cells of a column, among which one may come again
+MOST_COMPARED = 2**17  # distinct cells of a column: of more nobody knows whether they are all
 # A date or a time, and a code: 01/02/2024, 9:30, 2024-02-01T10:30Z, SI-100, REF00042, 12345678Z.
-_CODED = re.compile(r"[\d\s./:,TZ+\-]+|(?=(?:[^\d]*\d){2})[A-Z\d][A-Z\d./_\-]*", re.ASCII)
+_TIME = r"\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?"
+_CODED = re.compile(
+    rf"\d{{1,4}}([/.\-])\d\d?\1\d{{1,4}}(?:[T ]{_TIME}(?:Z|[+\-]\d\d:?\d\d)?)?"
+    rf"|{_TIME}|(?:19|20)\d\d-\d\d|(?=.*[A-Z])(?=(?:[^\d]*\d){{2}})[A-Z\d][A-Z\d./_\-]*",
+    re.ASCII,
+)
 _WORDED = re.compile(r"[^\s\d/@:]++(?!\S)")  # no address of a page or a person
 
 
@@ -75,8 +80,7 @@ class Profile:
         self._first: defaultdict[Kind, dict[Hashable, Cell]] = defaultdict(dict)  # distinct ones
         self._labels: set[str] | None = set()  # None where they are too many for a category
         self._coded = self._worded = 0  # labels that are dates or codes, and that begin with a word
-        self._compared: set[int] | None = set()  # hashes; None once one came again, or too many
-        self.repeats = False
+        self._distinct: set[int] | None = set()  # hashes; None where they may not be keys
 
     def add(self, cell: object, kind: Kind, place: int) -> None:
         self.kinds[kind] += 1
@@ -98,12 +102,11 @@ class Profile:
     def _look_at(self, label: str) -> None:
         self._coded += len(label) <= LONGEST_CATEGORY and _CODED.fullmatch(label) is not None
         self._worded += _WORDED.match(label) is not None
-        if self._compared is not None:
-            same = hash(label)  # a text itself may be long
-            self.repeats = same in self._compared
-            self._compared.add(same)
-            if self.repeats or len(self._compared) > MOST_COMPARED:
-                self._compared = None
+        if self._distinct is not None:
+            before = len(self._distinct)
+            self._distinct.add(hash(label))
+            if before in (len(self._distinct), MOST_COMPARED) or len(label) > LONGEST_CATEGORY:
+                self._distinct = None
 
     def _remember(self, cell: object, kind: Kind, place: int) -> None:
         first = self._first[kind]
@@ -136,8 +139,8 @@ class Profile:
         return 0 < self._coded == self.cells
 
     def may_be_keys(self, rows: int) -> bool:
-        """Whether so many rows all have a cell of their own, mostly in words."""
-        return not self.repeats and self.written == rows and 2 * self._worded >= rows
+        """Whether so many rows all have a short cell of their own, mostly in words."""
+        return self._distinct is not None and self.written == rows and 2 * self._worded >= rows
 
     @property
     def is_spelled(self) -> bool:

@@ -91,8 +91,7 @@ class _Evidence:
     ) -> None:
         self.known = {column.name: column for column in expected}
         self._reader, self._profiles = reader, inference.profiles
-        self.instead_of = inference.instead_of
-        self._inferred = inference.columns()
+        self._inferred, self._instead_of = inference.columns(), inference.instead_of
         self.wish(options)
 
     def wish(self, options: LoadOptions) -> None:
@@ -108,6 +107,16 @@ class _Evidence:
 
     def _shown_type(self, source: str) -> str:
         return self._reader.types.get(source, self._inferred[source][0].type)
+
+    def instead_of(self, codes: str, others: Iterable[str]) -> str | None:
+        """Name the column of keys where the one that would be it holds dates or codes.
+
+        Where columns have no names, every file must be read alike.
+        """
+        passed_over = {*self._reader.unnamed, *self._wanted}  # who gives a type wants a value
+        if codes in passed_over:
+            return None
+        return self._instead_of(codes, (name for name in others if name not in passed_over))
 
     def rivals(self, chosen: str) -> dict[str, str]:
         """Tell what the columns are by the file alone among which this one would hold the keys.

@@ -42,12 +42,13 @@ LEGACY_ENCODINGS = (*LATIN_ENCODINGS, "cp1251", "cp1253", *EAST_ASIAN_ENCODINGS)
 EURO_ENCODINGS = ("cp1252", "cp1250", "cp1253")  # they have it in one place
 _LETTERS = "áéíóúüñçàèìòùâêîôûäöïëãõßœåøæ"
 _WESTERN = frozenset(_LETTERS + _LETTERS.upper() + "¿¡«»ºª·€…–—‘’“”°£©®™´\xa0½¼¾²³¹µ×÷±§¢¥¬¦")
-# Beside a letter, ¤ is cp850's ñ, and € the Ä of Macs and cp850's Ç.
-_LATIN_9_EURO, _EURO = (re.compile(rf"\d\s?{e}(?!\w)|(?<!\w){e}\s?\d") for e in "¤€")
+_LATIN_9_EURO = re.compile(r"\d\s?¤(?!\w)|(?<!\w)¤\s?\d")  # beside a letter, cp850's ñ
+# Beside a letter, the Ä of Macs and cp850's Ç, and beside any foreign sign half of a kanji.
+_EURO = re.compile(r"\d[ \xa0]?€(?![\w\x80-\uffff])|(?<![\w\x80-\x9f\xa1-\uffff])€[ \xa0]?\d")
 _MAC_EURO = re.compile(r"\d\s?Û(?=[\s;,|\"']|$)")  # as cp1252 reads it
 _SPANISH = re.compile(r"(?<![A-Z])ñ|Ñ")  # PERñ is PERÒ in mac-roman
 _UNITS = re.compile(r"(?<=[\dnN])[ªº]|µ|Ø(?![^\W\d_])")  # 2ª, nº, µm, Ø 12: letters to Python alone
-# Runs of other letters, and of one behind Latin ones, as cp850's ño is read in Big5: Mu某z.
+# Runs of other letters, and of one behind Latin ones; cp850's ño is read so in Big5: Mu某z.
 _RUN = re.compile(r"[^\x00-\x7f]+")
 _LONE = re.compile(r"(?<=[A-Za-z]{2})[^\x00-\x7f](?=[\x00-\x7f])")
 # What Western Europe does not write, though each letter is one of its own.
@@ -210,8 +211,10 @@ def _likelihood(sample: bytes, encoding: str) -> float:
         text = codecs.getincrementaldecoder(encoding)().decode(sample)
     except UnicodeDecodeError:
         return 0.0
-    if encoding in EAST_ASIAN_ENCODINGS and 2 * len(_LONE.findall(text)) > len(_RUN.findall(text)):
-        return 0.0
+    if encoding in EAST_ASIAN_ENCODINGS:
+        with_a_letter = sum(c.encode(encoding)[-1:].isalpha() for c in _LONE.findall(text))
+        if 2 * with_a_letter > len(_RUN.findall(text)):
+            return 0.0
     small = re.sub(r"\w+", _in_small_letters, text[:SCORED])
     found = chardet.detect_all(
         small.encode(encoding, "ignore"),
