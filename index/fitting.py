@@ -12,7 +12,6 @@ from index.temperature import (
     label_likelihood,
     number_likelihood,
 )
-from index.values import missing
 
 REFIT = 0.2  # share of the entries come, gone or given other values since the last fit
 PROBES, PROBED_SCORES = 512, 2 * 10**7  # bounds on the keys asked for, and on their scores
@@ -34,19 +33,21 @@ def fit_snapshot(snapshot: Snapshot, record: Record) -> tuple[float | None, int]
     enough.
     """
     entries = len(snapshot)
-    if record.temperature != "auto" or entries < FIT_AT_LEAST:
+    if record.temperature != "auto":
+        return None, entries
+    if entries < FIT_AT_LEAST:
         return None, _until_enough(entries)
     rows = np.flatnonzero(snapshot.alive)
     count = min(entries, PROBES, max(64, PROBED_SCORES // entries))
     probes = np.sort(np.random.default_rng(0).choice(entries, count, replace=False))
     likelihoods = []
     most = 0
-    for column, array in zip(snapshot.columns, snapshot.arrays, strict=True):
-        known = 0 if column.attribute else int(np.count_nonzero(~missing(array)[rows]))
+    for number, column in enumerate(snapshot.columns):
+        known = 0 if column.attribute else int(np.count_nonzero(snapshot.having[number]))
         most = max(most, known)
         if known < FIT_AT_LEAST:
             continue
-        values = array[rows]
+        (values,) = snapshot.values_at(rows, [number])
         if column.type in ("number", "vector"):
             numbers = np.asarray(values, float).reshape(entries, -1)
             likelihoods.append(number_likelihood(numbers, probes))

@@ -61,7 +61,7 @@ CREATE TABLE datasets (
     dimension INTEGER,              -- components of a vector
     temperature TEXT NOT NULL,      -- the setting
     fitted REAL,                    -- what auto was fitted to, in units of cosine
-    fitted_entries INTEGER NOT NULL DEFAULT 0,  -- entries at the time of that fit
+    fitted_entries INTEGER NOT NULL DEFAULT 0,  -- entries at that fit, or until one can be
     moved INTEGER NOT NULL DEFAULT 0,           -- entries come, gone or changed since
     tolerance REAL,                 -- wanted total variation error; NULL is the default
     precision TEXT NOT NULL DEFAULT 'full',     -- of vectors in memory: full or half

@@ -40,10 +40,11 @@ def as_entries(given: Any) -> dict[str, object]:
         if any(isinstance(pair, (str, Mapping)) for pair in given):
             advice = "write {key: values}, or pairs, or load a table"
             raise _no_entries(f"a list of texts or of objects has no pairs; {advice}")
-    try:
-        return dict(given)
-    except (TypeError, ValueError) as error:  # dict's own words: which element, and how long
-        raise _no_entries(str(error)) from None
+        try:
+            return dict(given)
+        except (TypeError, ValueError) as error:  # dict's own words: which element, and how long
+            raise _no_entries(str(error)) from None
+    return dict(given)
 
 
 def _no_entries(why: str) -> InvalidRequest:

@@ -217,7 +217,8 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
             signal.signal(number, partial(_stop, state))
         state.warm_up()
         announce(_address(server))
-        _run(server, sockets)
+        with suppress(SystemExit):  # of a second signal
+            _run(server, sockets)
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):  # once is enough: what ends, ends in peace
             signal.signal(number, signal.SIG_IGN)
@@ -243,13 +244,14 @@ def _run(server: Any, sockets: dict[Any, Any]) -> None:
         if isinstance(each, BaseWSGIServer):
             wasyncore.dispatcher.close(each)
     until = time.monotonic() + SENDING
-    while rest := [each for each in sockets.values() if getattr(each, "total_outbufs_len", 0)]:
+    while any(getattr(each, "total_outbufs_len", 0) for each in sockets.values()):
         if time.monotonic() > until:
             break
         turn(timeout=0.1, count=1)
-    for channel in rest:
-        _reset_on_close(channel)
-        channel.handle_close()
+    for each in list(sockets.values()):
+        if isinstance(each, _Channel) and (each.total_outbufs_len or each.requests):
+            _reset_on_close(each)
+            each.handle_close()
 
 
 def _listening(app: Flask, settings: Settings, sockets: dict[Any, Any]) -> Any:

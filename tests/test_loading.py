@@ -453,6 +453,7 @@ def test_what_is_dos_s_spanish_is_not_chinese(keys: str) -> None:
         ("血液型;人数\nA型;38\nB型;22\nO型;31\nAB型;9\n", "cp932"),
         ("5 Äpfel;3\nBüro;4\nGröße;5\n", "mac-roman"),
         ("1,動物園\n2,水族館\n3,美術館\n", "cp932"),  # 園 ends with the byte of €
+        ("番号;保存\n1;冷凍\n2;冷蔵\n3;常温\n", "cp932"),
         ("名前;住所\n田中;東京都港区芝公園4-2-8\n", "cp932"),
         ("名称,价格\nLED灯,25\nUSB线,12\nSIM卡,9\nDVD机,199\n", "gb18030"),
         ("부서,인원\nIT팀,5\nHR팀,3\nPR팀,4\nQA팀,2\n", "cp949"),
@@ -643,6 +644,7 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ("Modell;5;5;5\nAdria;12;5;9\n", "no"),
         ("Provincia;2022;2023;Var.\nMadrid;1200;1300;5\n", "yes"),  # years beside other names
         ("Proyecto A;2022;2023;activo\nProyecto B;2019;2021;cerrado\n", "no"),
+        ("Jahr;2022;2023;Rest\nBayern;1950;5;1\nHessen;3;4;1\nSaar;7;8;2\n", "yes"),
         ("Land;2023;Anteil\nBayern;1234,5;1,15\nHessen;884,2;3,5\n", "yes"),
         ("Modelo;36;38;40;Total\nAda;1;2;5;8\nBea;4;2;3;9\n", "yes"),
         ("Proyecto A;2022;2023;activo\nProyecto B;;;pendiente\n", "no"),

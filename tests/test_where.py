@@ -683,6 +683,7 @@ def test_quotes_as_phones_and_books_write_them(given: str) -> None:
         ("indoor plants", "; write =, !=, <, <=, >, >=, in or is missing"),
         ("tag = " + "luz " * 30, '; write the text in quotes: "' + "luz " * 14 + 'luz…"'),
         ('"tag" = luz', "; a column stands without quotes: tag"),
+        ('"n" > 5', "; a column stands without quotes: n"),
         ('n = 5 and not "p q" in (1)', "; a column stands without quotes: [p q]"),
         ('tag = "a b" or "c"', '; after "or" a whole condition begins, with its column'),
         ("n = 5 and 6", '; after "and" a whole condition begins, with its column'),

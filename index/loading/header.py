@@ -26,6 +26,7 @@ KEY_NAMES = (
 ID_NAMES = ("id", "codigo", "code")  # keys only where no other column has text
 
 MANY_YEARS = 3  # in order are hardly prices
+FEW_YEARS = 4  # times as many cells as are like years, and they are numbers
 _COUNTED = re.compile(r"[1-9]\d{0,2}|0", re.ASCII)
 _YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
 
@@ -159,7 +160,8 @@ def _name_values(columns: Sequence[Sequence[str]]) -> bool:
     if not any(map(_holds_numbers, words)):
         return False
     if all(map(_is_year, above)):
-        return _is_in_order(above) and not any(map(_is_year, (c for n in numbered for c in n[1:])))
+        filled = [cell for cells in numbered for cell in cells[1:] if cell]  # 2,019 sold is no year
+        return _is_in_order(above) and FEW_YEARS * sum(map(_is_year, filled)) < max(len(filled), 1)
     return _name_steps(above, below)
 
 

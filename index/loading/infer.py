@@ -80,14 +80,18 @@ class Profile:
         self._first: defaultdict[Kind, dict[Hashable, Cell]] = defaultdict(dict)  # distinct ones
         self._labels: set[str] | None = set()  # None where they are too many for a category
         self._coded = self._worded = 0  # labels that are dates or codes, and that begin with a word
+        self.may_be_coded = True
         self._distinct: set[int] | None = set()  # hashes; None where they may not be keys
 
-    def add(self, cell: object, kind: Kind, place: int) -> None:
+    def add(self, cell: object, kind: Kind, place: int, *, look: bool) -> None:
+        """Count a cell; ``look`` for whether the column may hold keys, too."""
         self.kinds[kind] += 1
         if isinstance(cell, str):
             cell = cell.strip()
-            if kind.name == "label":
+            if look and kind.name == "label":
                 self._look_at(cell)
+        if kind.name not in ("missing", "label"):
+            self.may_be_coded = False
         self._remember(cell, kind, place)
         if self._labels is not None and kind.name not in _NO_LABELS:
             try:
@@ -100,7 +104,9 @@ class Profile:
                 self._labels = None
 
     def _look_at(self, label: str) -> None:
-        self._coded += len(label) <= LONGEST_CATEGORY and _CODED.fullmatch(label) is not None
+        coded = len(label) <= LONGEST_CATEGORY and _CODED.fullmatch(label) is not None
+        self.may_be_coded = self.may_be_coded and coded
+        self._coded += coded
         self._worded += _WORDED.match(label) is not None
         if self._distinct is not None:
             before = len(self._distinct)
@@ -294,7 +300,7 @@ class Inference:
     ) -> None:
         self.profiles = {name: Profile() for name in names}
         self._kind, self._delimiter, self._decimal = kind, delimiter, decimal
-        self._rows = 0
+        self._rows, self._look = 0, True
 
     def add(self, record: Mapping[str, object], place: int = 0) -> None:
         self._rows += 1
@@ -302,7 +308,9 @@ class Inference:
             profile = self.profiles.get(name)
             if profile is None:
                 profile = self.profiles[name] = Profile()
-            profile.add(cell, self._kind(cell), place)
+            profile.add(cell, self._kind(cell), place, look=self._look)
+        # Once no column holds dates or codes alone, none is looked at further.
+        self._look = self._look and any(p.may_be_coded for p in self.profiles.values())
 
     def instead_of(self, codes: str, others: Iterable[str]) -> str | None:
         """Name the first of other columns that may hold keys, where one holds dates or codes."""

@@ -86,7 +86,9 @@ GO_ON = {
 # A value before the fault, with no column or operator after it: a text of several words, a unit.
 _TEXT_BEFORE = re.compile(rf"[=<>≠≤≥(,]\s*(?P<text>{WORD})\s+$")
 _NUMBER_BEFORE = re.compile(r"[=<>≠≤≥(,]\s*[+-]?[0-9.]+\s*$")
-_QUOTED_BEFORE = re.compile(r"(?:^|(?<!\w)(?:and|or|not)\s|\()\s*\"(?P<name>[^\"]+)\"\s*$", re.I)
+_QUOTED_BEFORE = re.compile(
+    r"(?:^|(?<!\w)(?:and|or|not)\s|\()\s*\"(?P<name>[^\"]+)\"\s*(?P<sign>[<>≤≥]=?\s*)?$", re.I
+)
 _LEFT_ALONE = re.compile(
     r"(?<!\w)(?P<word>and|or)\s+(?:\"[^\"]*\"|'[^']*'|[0-9.]+)\s*$", re.IGNORECASE
 )
@@ -211,7 +213,12 @@ def _words(error: UnexpectedInput, given: str, place: int) -> str:
     if token.type == "$END":
         return f"the condition ends too early{expected}"
     quoted = _QUOTED_BEFORE.search(given[:place])
-    if quoted and token.type in ("SAME", "OTHER", "_IN", "_IS", "_NOT"):
+    others = (
+        ("NUMBER", "STRING")
+        if quoted and quoted["sign"]
+        else ("SAME", "OTHER", "_IN", "_IS", "_NOT")
+    )
+    if quoted and token.type in others:
         name = quoted["name"]
         written = name if re.fullmatch(WORD, name) else f"[{name.replace(']', ']]')}]"
         return (

@@ -40,7 +40,7 @@ const TEXTS = {
     charset: "Encoding of the text (found if left empty)", decimal: "Decimal mark", byLooks: "found for each column", byRows: "found by what stands in it", point: "point: 1.5", comma: "comma: 1,5",
     exists: "If there is a dataset of that name", refused: "nothing is loaded (error)", replace: "it is replaced (replace)", append: "the rows are added to it (append)",
     skip: "leave out rows that cannot be read", leftOut: "Rows left out: {0}.",
-    taken: "There is a dataset of that name already. Choose another name, or say above what to do then: replace it, or add the rows to it.",
+    taken: "There is a dataset of that name already. Choose another name, or say below what to do then: replace it, or add the rows to it.",
     number: "numbers", vector: "vectors", category: "labels", text: "texts", undecided: "nothing yet", filter: "to filter by",
     formats: "CSV, TSV, a table of Markdown, JSON, JSON Lines or Parquet: one column of keys, the others values. It stays on this machine.",
     formula: "weights = softmax(q Kᵀ / τ), answer = weights · V. Everything is computed on this machine.",
@@ -94,10 +94,10 @@ const TEXTS = {
     attributes: "Columnas para filtrar y no mezclar, separadas por comas",
     gaps: "Textos que significan «sin valor», separados por comas", file: "Fichero", name: "Nombre", load: "Cargar", cancel: "Cancelar",
     duplicates: "Una clave repetida", error: "es un error (error)", firstOne: "conserva los primeros valores (first)", lastOne: "conserva los últimos valores (last)", mean: "recibe la media (mean)",
-    charset: "Codificación del texto (si se deja vacía, se averigua)", decimal: "Signo decimal", byLooks: "se averigua en cada columna", byRows: "se averigua por lo que contiene", point: "punto (point): 1.5", comma: "coma (comma): 1,5",
-    exists: "Si ya hay un conjunto con ese nombre", refused: "no se carga nada (error)", replace: "se reemplaza (replace)", append: "se le añaden las filas (append)",
+    charset: "Codificación del texto (si se deja vacía, se averigua)", decimal: "Signo decimal", byLooks: "según la columna", byRows: "según su contenido", point: "punto (point): 1.5", comma: "coma (comma): 1,5",
+    exists: "Si ya hay un conjunto con ese nombre", refused: "no se carga (error)", replace: "se reemplaza (replace)", append: "se le añaden las filas (append)",
     skip: "dejar fuera las filas que no se puedan leer", leftOut: "Filas que quedan fuera: {0}.",
-    taken: "Ya hay un conjunto con ese nombre. Elige otro nombre, o di más arriba qué hacer entonces: reemplazarlo o añadirle las filas.",
+    taken: "Ya hay un conjunto con ese nombre. Elige otro nombre, o di más abajo qué hacer entonces: reemplazarlo o añadirle las filas.",
     number: "números", vector: "vectores", category: "etiquetas", text: "textos", undecided: "aún nada", filter: "para filtrar",
     formats: "CSV, TSV, una tabla de Markdown, JSON, JSON Lines o Parquet: una columna de claves y las demás de valores. No sale de esta máquina.",
     formula: "pesos = softmax(q Kᵀ / τ), respuesta = pesos · V. Todo se calcula en esta máquina.",
@@ -246,7 +246,7 @@ function blame(form, fields = []) {
 
 // A field as the page calls it, without what its label explains.
 function label(name) {
-  const field = $(name);
+  const field = document.querySelector(`[name="${CSS.escape(name)}"]`) ?? $(name);
   const words = field?.getAttribute("aria-label") ?? field?.labels?.[0]?.querySelector("[data-t]").textContent;
   return words?.replace(/( \(|, ).*/, "");
 }
@@ -325,6 +325,9 @@ function asked() {
   return $("auto").checked ? question : { ...question, temperature: temperature() };
 }
 
+// Say that an answer is awaited, where it does not come at once and nothing else is said.
+const waitAWhile = () => setTimeout(() => $("status").textContent || say(() => [t("asking")]), 1000);
+
 async function ask() {
   if (!$("q").value.trim() || !$("dataset").value) return;
   asking?.abort();
@@ -332,7 +335,7 @@ async function ask() {
   const question = asked();
   record(question);
   say();
-  const slow = setTimeout(() => say(() => [t("asking")]), 1000);
+  const slow = waitAWhile();
   $("result").classList.add("waiting");
   blame($("ask"));
   try {
@@ -381,7 +384,7 @@ async function submit() {
   await ask();
   if (last && last === before) return; // another question has taken its place
   $("ask").querySelector("[aria-invalid]")?.focus({ preventScroll: true });
-  const shown = $(last ? "result" : "status");
+  const shown = $(last && !$("status").textContent ? "result" : "status"); // what is said of the question stands above its answer
   if (shown.getBoundingClientRect().top < visualViewport.height - GLIMPSE) return;
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   shown.scrollIntoView({ block: "start", behavior: still ? "auto" : "smooth" });
@@ -659,14 +662,27 @@ function drawExact(exact) {
 
 const place = (key) => JSON.stringify([last.dataset, key]); // of a weight that was typed
 
+function weightLine(key) {
+  const field = element("input");
+  const where = place(key);
+  Object.assign(field, { inputMode: "decimal", autocomplete: "off", value: typed.get(where) ?? "" });
+  field.addEventListener("input", () => { typed.set(where, field.value); weighSoon(); });
+  const line = element("label", "", cut(key), field);
+  line.dataset.place = where;
+  return line;
+}
+
 // A weight that was typed stays with its key; the others are those of attention.
 function drawHand(soft) {
-  $("hand-weights").replaceChildren(...soft.matches.slice(0, SHOWN).map(({ key, weight }) => {
-    const field = element("input");
-    Object.assign(field, { inputMode: "decimal", autocomplete: "off", value: typed.get(place(key)) ?? number(100 * weight, 2) });
-    field.addEventListener("input", () => { typed.set(place(key), field.value); weighSoon(); });
-    return element("label", "", cut(key), field);
-  }));
+  const [shown, held] = [$("hand-weights"), document.activeElement];
+  const before = new Map([...shown.children].map((line) => [line.dataset.place, line])); // who types in one is not interrupted
+  const lines = soft.matches.slice(0, SHOWN).map(({ key, weight }) => {
+    const line = before.get(place(key)) ?? weightLine(key);
+    if (!typed.has(place(key))) line.lastChild.value = number(100 * weight, 2);
+    return line;
+  });
+  if (lines.length !== shown.children.length || lines.some((line, at) => line !== shown.children[at])) shown.replaceChildren(...lines);
+  if (shown.contains(held)) held.focus({ preventScroll: true });
   drawWeighings();
   weigh();
 }
@@ -724,6 +740,7 @@ async function drawSteps() {
   const mine = (explaining = new AbortController());
   const answer = last;
   shown.classList.add("waiting");
+  if (!shown.textContent) shown.textContent = t("asking");
   try {
     const { explanation } = await call($("steps").getAttribute("href"), { signal: mine.signal });
     explained = answer;
@@ -844,6 +861,11 @@ function drawHint() {
   const example = drawCondition(own);
   $("where").placeholder = example ? t("example", example) : "";
   $("columns").textContent = own.length ? t("columns", own.map((column) => `${spelled(column.name)} (${t(column.type)})`).join(", ")) : "";
+  const isCut = $("columns").scrollHeight > $("columns").clientHeight; // the keyboard has to reach the rest
+  for (const [name, value] of [["tabindex", 0], ["role", "group"], ["aria-label", t("filter")]]) {
+    if (isCut) $("columns").setAttribute(name, value);
+    else $("columns").removeAttribute(name);
+  }
   $("tolerance").placeholder = number(tolerances[name] ?? 0);
   $("delete").textContent = t("remove", name);
   $("download").firstChild.textContent = t("download", name);
@@ -896,8 +918,10 @@ async function chooseDataset() {
   asking?.abort();
   forget();
   say();
+  const slow = waitAWhile();
   try {
     const words = await refit();
+    clearTimeout(slow);
     if (!words) return;
     if (words.length) ask();
     else say(() => [t(name ? "hollow" : "empty", name)]);
@@ -906,6 +930,8 @@ async function chooseDataset() {
     $("examples").replaceChildren(); // they were those of another
     say(explain(error, name), true);
     if (isGone(error)) await relist();
+  } finally {
+    clearTimeout(slow);
   }
 }
 
@@ -924,12 +950,14 @@ async function once(work, name) {
   const [pressed, buttons] = [document.activeElement, [$("load"), $("delete")]];
   for (const button of buttons) button.disabled = true;
   if (pressed.disabled) focusOn($("loading"));
+  $("loading").scrollIntoView({ block: "nearest" });
   try {
     await work();
   } catch (error) {
     tell(explain(error, name), { bad: true });
     const field = blame($("upload"), error.fields);
-    if ($("upload").contains(document.activeElement)) field?.focus();
+    if ($("upload").contains(document.activeElement)) field?.focus({ preventScroll: true });
+    $("loading").scrollIntoView({ block: "nearest" });
   }
   for (const button of buttons) button.disabled = false;
   if (document.activeElement === $("loading")) pressed.focus({ preventScroll: true });
@@ -1086,6 +1114,7 @@ async function start() {
   $("auto").checked = !(tau > 0);
   if (tau > 0) slide(tau);
   drawTemperature(0);
+  const slow = waitAWhile();
   try {
     await whenReady("readyz");
     say();
@@ -1097,9 +1126,12 @@ async function start() {
     if (!$("q").value.trim()) $("q").value = words[0] ?? "";
     if (wanted && !names.includes(wanted)) return say(() => [t("absent", wanted)], true);
     if (!words.length) return say(() => [t("hollow", $("dataset").value)]);
+    clearTimeout(slow);
     await ask();
   } catch (error) {
     say(explain(error), true);
+  } finally {
+    clearTimeout(slow);
   }
 }
 
