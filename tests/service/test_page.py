@@ -1386,6 +1386,66 @@ def test_on_a_narrow_screen_the_answers_stand_as_they_are_read(browser: Chrome) 
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def test_on_a_narrow_screen_what_is_said_of_a_load_or_a_condition_is_in_view(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    def is_in_view(place: str) -> bool:
+        script = """
+            const { top, bottom } = document.getElementById(arguments[0]).getBoundingClientRect();
+            return 0 <= top && bottom <= innerHeight && top < bottom;
+        """
+        return bool(browser.execute_script(script, place))
+
+    table = tmp_path / "twice.csv"
+    table.write_text("key,v\na,1\na,2\n")
+    try:
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": 360, "height": 640, "deviceScaleFactor": 1, "mobile": True},
+        )
+        still = [{"name": "prefers-reduced-motion", "value": "reduce"}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": still})
+        browser.refresh()
+        until(browser, lambda: weights(browser))
+        load = chosen(browser, table)
+        for types, said in (("", "came on line 2 already"), ("v=blah", "columns")):
+            field = browser.find_element(By.ID, "types")
+            browser.execute_script("arguments[0].value = arguments[1]", field, types)
+            browser.execute_script("arguments[0].scrollIntoView()", load)
+            load.click()
+            until(browser, lambda said=said: said in text(browser, "#loading").lower())
+            until(browser, lambda: is_in_view("loading"))
+        browser.find_element(By.ID, "language").click()
+        condition = browser.find_element(By.ID, "where")
+        condition.send_keys("valor < 9.200", Keys.ENTER)
+        until(browser, lambda: "9.200" in text(browser, "#status"))
+        until(browser, lambda: is_in_view("status"))
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_who_types_a_weight_is_not_interrupted_by_an_answer(browser: Chrome) -> None:
+    browser.find_element(By.CSS_SELECTOR, "#hand summary").click()
+    until(browser, lambda: text(browser, "#hand-blend") == "8.54")
+    field = browser.find_elements(By.CSS_SELECTOR, "#hand-weights input")[2]
+    field.send_keys(Keys.CONTROL, "a", Keys.BACKSPACE)
+    field.send_keys("9")
+    before = weights(browser)
+    browser.execute_script(
+        "const slider = document.getElementById('temperature');"
+        "slider.value = 0; slider.dispatchEvent(new Event('input'))"
+    )
+    until(browser, lambda: weights(browser) != before)
+    browser.switch_to.active_element.send_keys("7")
+
+    assert browser.switch_to.active_element == field
+    fields = browser.find_elements(By.CSS_SELECTOR, "#hand-weights input")
+    typed = [each.get_attribute("value") for each in fields]
+    assert typed[2] == "97"
+    assert typed[0] != "41", "the others are those of the new answer"
+
+
 def test_on_a_narrow_screen_an_answer_that_was_asked_for_comes_into_view(browser: Chrome) -> None:
     def top() -> float:
         script = "return document.getElementById('result').getBoundingClientRect().top"
