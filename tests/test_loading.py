@@ -455,6 +455,7 @@ def test_what_is_dos_s_spanish_is_not_chinese(keys: str) -> None:
         ("1,動物園\n2,水族館\n3,美術館\n", "cp932"),  # 園 ends with the byte of €
         ("番号;保存\n1;冷凍\n2;冷蔵\n3;常温\n", "cp932"),
         ("名前;住所\n田中;東京都港区芝公園4-2-8\n", "cp932"),
+        ("名前,泊数\nSmith様,2\nJones様,3\nBrown様,1\nLee様,4\n", "cp932"),
         ("名称,价格\nLED灯,25\nUSB线,12\nSIM卡,9\nDVD机,199\n", "gb18030"),
         ("부서,인원\nIT팀,5\nHR팀,3\nPR팀,4\nQA팀,2\n", "cp949"),
     ],
@@ -650,6 +651,8 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ("Proyecto A;2022;2023;activo\nProyecto B;;;pendiente\n", "no"),
         ("Silla;1999;2000;azul\nMesa;350;400;roja\n", "no"),
         ("Laptop,1999,n/a\nMouse,25,4.5\nKeyboard,45,4.2\n", "no"),
+        ("Sofá;1999;agotado\nMesa;350;3\nSilla;40;12\n", "no"),
+        ("producto;2023;total\npan;350;3\nsal;40;12\n", "yes"),
         ("Ana;1999;2001;lista\nLuis;3;4;5\nEva;1998;4;5\n", "no"),  # a year stands below
         ("Konto;Betrag;\nErloese;1.234,56;ok\nBank;2.000,00;\n", "yes"),  # a remark
         ("Cognome,,Stipendio\nRossi,a,1200\nVerdi,b,1300\n", "yes"),
@@ -708,6 +711,7 @@ def test_a_title_above_the_header_is_no_key(content: str, line: int) -> None:
         "perro;;\ngato;5;6\n",
         "perro;5;\ngato;6;x\nnombre;7;y\npez;8;z\n",  # a key that is called as columns are
         "Ana;;;\nLuis;5;6;7\nEva;8;6;9\n",
+        "Modelo;X1;\nNombre;Ana;López\nEdad;33;\nPeso;70;\n",  # a form
         "Mesa;;\nSofá;1999;2000\nSilla;40;12\n",
         "perro;5;\nnombre;verbo;y\npez;mar;z\n",
         "ciudad\nMadrid,España\nRoma,Italia\n",  # a list
@@ -741,20 +745,7 @@ def test_the_header_option_wins() -> None:
         ("catégorie,désignation,prix", "a,b,1", "désignation"),
         ("n,animal,sonido", "1,a,b", "animal"),  # the first of text
         ("id,animal", "a7,b", "animal"),  # an id only where there is nothing better
-        ("fecha,concepto del pago,importe", "01/02/2024,Luz,5", "concepto del pago"),
-        ("sku,name of it,price", "SI-100,blue chair,5", "name of it"),
-        ("moment,who", "2024-02-01 10:30,Ana", "who"),
-        ("day,note", "01/02/2024,", "day"),  # not a column with gaps
-        ("day,note", "01/02/2024,-", "day"),
-        ("address,city", "12 Oak St,Austin", "address"),
-        ("compound,use", "2-Propanol,rubbing alcohol", "compound"),
-        ("term,meaning", "5G,fast net", "term"),
-        ("sku,link,what", "SI-100,https://a.es/b,blue chair", "what"),
-        ("order-id,mail,what", "AB-222,a@b.es,blue bike", "what"),
-        ("age,network", "18-24,TikTok", "age"),
-        ("share,called", "1/2,one half", "share"),
-        ("ref,body", "DOC001," + "x" * 101, "ref"),
-        ("day,n", "01/02/2024,1", "day"),
+        ("fecha,detalle", "01/02/2024,Luz", "fecha"),
         ("id,n", "a7,1", "id"),
         ("n,m", "1,2", "n"),
     ],
@@ -1348,7 +1339,7 @@ def test_what_is_spelled_with_a_unit_is_read_as_it_is_without(
 def test_a_column_has_the_unit_of_most_of_its_numbers(
     cells: list[str], kind: str, unit: str | None
 ) -> None:
-    content = "k|v\n" + "".join(f"key {n}|{cell}\n" for n, cell in enumerate(cells))
+    content = "k|v\n" + "".join(f"k{n}|{cell}\n" for n, cell in enumerate(cells))
 
     assert columns(content, on_error="skip") == {"v": kind}
     assert units(content, on_error="skip") == {"v": unit}
@@ -2498,31 +2489,28 @@ def test_an_existing_datasets_columns_keep_their_types_and_names() -> None:
         read_table(b'[{"key": "a", "rgb": [1, 2]}]', expected=[vector])
 
 
-def test_words_that_come_again_are_no_keys_in_place_of_dates() -> None:
-    once, again = "9:00;Yoga\n10:00;Pilates\n", "11:00;Zumba\n12:00;Yoga\n"
-    for content, key, notes in (
-        (f"Hora;Actividad\n{once}", "Actividad", 1),
-        (f"Hora;Actividad\n{once}{again}", "Hora", 0),
-    ):
-        with read_table(content.encode()) as table:
-            assert (table.key_column, len(table.notes)) == (key, notes)
-    rows = "AB-100,Bread,1.5\nAB-101,{},1.7\n"  # without names, every file is read alike
-    for last in ("Bread", "Milk"):
-        with read_table(rows.format(last).encode()) as table:
-            assert [key for key, _ in table] == ["AB-100", "AB-101"]
-    typed = LoadOptions(columns={"Actividad": "text"})
-    with read_table(f"Hora;Actividad\n{once}".encode(), typed) as table:
-        assert table.key_column == "Hora"
-    with (
-        mock.patch("index.loading.infer.MOST_COMPARED", 1),  # nobody knows of more
-        read_table(f"Hora;Actividad\n{once}".encode()) as table,
-    ):
-        assert table.key_column == "Hora"
-    lines = [{"date": f"2024-01-0{n}"} | ({"note": f"foo {n}"} if n % 2 else {}) for n in range(9)]
-    with read_table("\n".join(map(json.dumps, lines)).encode(), filename="x.jsonl") as table:
-        assert table.key_column == "date"
-    with read_table(f"Hora;Actividad\n{once}".encode(), LoadOptions(key="Hora")) as table:
-        assert (table.key_column, table.notes) == ("Hora", ())
+@pytest.mark.parametrize(
+    ("content", "noted"),
+    [
+        ("Fecha;Detalle;Importe\n01/02/2024;Luz;5\n2024-02-02;Gas;6\n", True),
+        ("Hora;Actividad\n9:00;Yoga\n10:30:00;Zumba\n", True),
+        ("sku,what\nSI-100,blue chair\nREF00042,table\n12345678Z,lamp\n", True),
+        ("Cuándo;Qué\n2024-02-01T10:30:00Z;a\n2024-02;b\n", True),
+        ("Fecha;Importe\n01/02/2024;5\n02/02/2024;6\n", False),  # nothing else to ask for
+        ("Fecha;Otra\n01/02/2024;02/02/2024\n02/02/2024;03/02/2024\n", False),
+        ("Fecha;Detalle\n01/02/2024;Luz\ncuando sea;Gas\n", False),
+        ("age,network\n18-24,TikTok\n25-34,Instagram\n", False),
+        ("term,meaning\n5G,fast net\n2FA,two factor\n", False),
+        ("address,city\n12 Oak St,Austin\n3 Elm St,Waco\n", False),
+        ("clave;Detalle\n01/02/2024;Luz\n", False),  # said to be the keys
+    ],
+)
+def test_keys_that_are_dates_or_codes_are_told_of(content: str, noted: bool) -> None:
+    with read_table(content.encode()) as table:
+        assert [" are dates or codes, in " in note for note in table.notes] == [True] * noted
+        key = table.key_column
+    with read_table(content.encode(), LoadOptions(key=key)) as table:
+        assert table.notes == ()
 
 
 def test_an_append_knows_columns_by_their_names_but_for_case_and_accents() -> None:

@@ -76,7 +76,8 @@ def find_dialect(sample: Sequence[str], *, cut: bool, wanted: str | None) -> Dia
         if even:
             return _best(even, sample)
     fits = [_Fit(replace(standard, delimiter=d), sample, cut) for d in delimiters]
-    if empty := [fit for fit in fits if not fit.rows and not fit.faults]:
+    written = any(map(str.strip, sample))
+    if empty := [fit for fit in fits if written and not fit.rows and not fit.faults]:
         return empty[0].dialect  # by which no cell holds anything
     fits = [fit for fit in fits if wanted or fit.splits]
     return _best(fits, sample) if fits else replace(standard, delimiter=NO_DELIMITER)

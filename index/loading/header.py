@@ -56,7 +56,7 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
         return _are_names(named) and _stand_over_a_value(named)
     if not _is_name(names[0]) and (names[0] or not below[0]):
         return False
-    return _name_values([[cell.strip() for cell in cells] for cells in columns[1:]])
+    return _name_values(names[0], [[cell.strip() for cell in cells] for cells in columns[1:]])
 
 
 def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
@@ -81,7 +81,7 @@ def _is_surely_header(rows: Sequence[Sequence[str]]) -> bool:
     if len(columns) < 2 or any(cells[0][0] == " " for cells in columns):
         return False
     columns = [tuple(map(str.strip, cells)) for cells in columns]
-    if not _is_name(columns[0][0]) or not _name_values(columns[1:]):
+    if not _is_name(columns[0][0]) or not _name_values(columns[0][0], columns[1:]):
         return False
     above = [cells[0] for cells in columns[1:]]
     if not any(map(_is_name, above)) and not (
@@ -97,12 +97,14 @@ def _fullest(sample: Sequence[str], dialect: Dialect) -> int | None:
     What is above are titles of two cells, as "Customer: | ACME".
     """
     rows = dialect.rows(sample[dialect.skipped :])
-    most = line = 0
+    most = line = above = 0
     names: list[str] = []
     with suppress(csv.Error):
         for row in rows:
             filled = sum(map(bool, map(str.strip, row)))
             if names and filled:
+                if filled <= above:  # as these do
+                    return None
                 named = zip_longest(names, row, fillvalue="")
                 return line if _stand_over_a_value([pair for pair in named if pair[0]]) else None
             if (
@@ -110,7 +112,7 @@ def _fullest(sample: Sequence[str], dialect: Dialect) -> int | None:
                 and _names_keys(row)
                 and all(map(_is_name, filter(str.strip, row)))
             ):
-                line, names = dialect.skipped + rows.line_num, row
+                line, names, above = dialect.skipped + rows.line_num, row, most
             most = max(most, filled)
     return None
 
@@ -145,10 +147,11 @@ def _are_names(named: Sequence[tuple[str, str]]) -> bool:
     return len(named) > 1 and all(_is_name(name) and name[0] != " " for name, _ in named)
 
 
-def _name_values(columns: Sequence[Sequence[str]]) -> bool:
+def _name_values(first: str, columns: Sequence[Sequence[str]]) -> bool:
     """Say whether the first cells of columns are names: words, years or steps.
 
-    Years and steps beside words count as names where one of these stands over numbers alone.
+    Years and steps beside words count as names where one of these stands over numbers alone, and
+    is no remark in small letters (sold out) beside a first cell in others.
     """
     numbered = [cells for cells in columns if not _is_name(cells[0])]
     above, below = [cells[0] for cells in numbered], [cells[1] for cells in numbered]
@@ -157,6 +160,7 @@ def _name_values(columns: Sequence[Sequence[str]]) -> bool:
     if not numbered:
         return True
     words = [cells for cells in columns if kind_in_text(cells[0]).name == "label"]
+    words = [cells for cells in words if first.islower() or not cells[0].islower()]
     if not any(map(_holds_numbers, words)):
         return False
     if all(map(_is_year, above)):

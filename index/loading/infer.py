@@ -52,7 +52,6 @@ _OF_FILES: Mapping[str | None, Style] = {",": "point", ";": "comma"}  # separate
 _GAPS = ("missing", "mark")
 _NO_LABELS = (*_GAPS, "list", "other")
 NAMED = 3  # distinct cells of a kind, which notes may name
-MOST_COMPARED = 2**17  # distinct cells of a column: of more nobody knows whether they are all
 # A date or a time, and a code: 01/02/2024, 9:30, 2024-02-01T10:30Z, SI-100, REF00042, 12345678Z.
 _TIME = r"\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?"
 _CODED = re.compile(
@@ -60,7 +59,6 @@ _CODED = re.compile(
     rf"|{_TIME}|(?:19|20)\d\d-\d\d|(?=.*[A-Z])(?=(?:[^\d]*\d){{2}})[A-Z\d][A-Z\d./_\-]*",
     re.ASCII,
 )
-_WORDED = re.compile(r"[^\s\d/@:]++(?!\S)")  # no address of a page or a person
 
 
 @dataclass
@@ -79,19 +77,14 @@ class Profile:
         self.kinds: Counter[Kind] = Counter()
         self._first: defaultdict[Kind, dict[Hashable, Cell]] = defaultdict(dict)  # distinct ones
         self._labels: set[str] | None = set()  # None where they are too many for a category
-        self._coded = self._worded = 0  # labels that are dates or codes, and that begin with a word
-        self.may_be_coded = True
-        self._distinct: set[int] | None = set()  # hashes; None where they may not be keys
+        self.is_coded = True  # all that cells hold are dates, times or codes
 
-    def add(self, cell: object, kind: Kind, place: int, *, look: bool) -> None:
-        """Count a cell; ``look`` for whether the column may hold keys, too."""
+    def add(self, cell: object, kind: Kind, place: int) -> None:
         self.kinds[kind] += 1
         if isinstance(cell, str):
             cell = cell.strip()
-            if look and kind.name == "label":
-                self._look_at(cell)
-        if kind.name not in ("missing", "label"):
-            self.may_be_coded = False
+        if self.is_coded and kind.name != "missing":
+            self.is_coded = kind.name == "label" and isinstance(cell, str) and _is_coded(cell)
         self._remember(cell, kind, place)
         if self._labels is not None and kind.name not in _NO_LABELS:
             try:
@@ -102,17 +95,6 @@ class Profile:
             self._labels.add(label)
             if len(self._labels) > MOST_CATEGORIES or len(label) > LONGEST_CATEGORY:
                 self._labels = None
-
-    def _look_at(self, label: str) -> None:
-        coded = len(label) <= LONGEST_CATEGORY and _CODED.fullmatch(label) is not None
-        self.may_be_coded = self.may_be_coded and coded
-        self._coded += coded
-        self._worded += _WORDED.match(label) is not None
-        if self._distinct is not None:
-            before = len(self._distinct)
-            self._distinct.add(hash(label))
-            if before in (len(self._distinct), MOST_COMPARED) or len(label) > LONGEST_CATEGORY:
-                self._distinct = None
 
     def _remember(self, cell: object, kind: Kind, place: int) -> None:
         first = self._first[kind]
@@ -138,15 +120,6 @@ class Profile:
     def written(self) -> int:
         """Cells that hold something, where marks for missing ones are nothing."""
         return self.cells - self.count("mark")
-
-    @property
-    def is_coded(self) -> bool:
-        """Whether all cells are dates, times or codes."""
-        return 0 < self._coded == self.cells
-
-    def may_be_keys(self, rows: int) -> bool:
-        """Whether so many rows all have a short cell of their own, mostly in words."""
-        return self._distinct is not None and self.written == rows and 2 * self._worded >= rows
 
     @property
     def is_spelled(self) -> bool:
@@ -300,23 +273,13 @@ class Inference:
     ) -> None:
         self.profiles = {name: Profile() for name in names}
         self._kind, self._delimiter, self._decimal = kind, delimiter, decimal
-        self._rows, self._look = 0, True
 
     def add(self, record: Mapping[str, object], place: int = 0) -> None:
-        self._rows += 1
         for name, cell in record.items():
             profile = self.profiles.get(name)
             if profile is None:
                 profile = self.profiles[name] = Profile()
-            profile.add(cell, self._kind(cell), place, look=self._look)
-        # Once no column holds dates or codes alone, none is looked at further.
-        self._look = self._look and any(p.may_be_coded for p in self.profiles.values())
-
-    def instead_of(self, codes: str, others: Iterable[str]) -> str | None:
-        """Name the first of other columns that may hold keys, where one holds dates or codes."""
-        if not self.profiles[codes].is_coded:
-            return None
-        return next((n for n in others if self.profiles[n].may_be_keys(self._rows)), None)
+            profile.add(cell, self._kind(cell), place)
 
     def _shown(self) -> Shown:
         profiles = self.profiles.values()
@@ -353,6 +316,10 @@ def infer_columns(rows: Iterable[Mapping[str, object]]) -> tuple[Column, ...]:
     for row in rows:
         inference.add(row)
     return tuple(column for column, _ in inference.columns(share=1.0).values())
+
+
+def _is_coded(label: str) -> bool:
+    return len(label) <= LONGEST_CATEGORY and _CODED.fullmatch(label) is not None
 
 
 def _enough(count: int, of: int, share: float) -> bool:

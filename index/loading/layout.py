@@ -25,6 +25,10 @@ from index.wording import counted, listed, nearest, shown
 
 _HELD = {"number": "numbers", "vector": "vectors", "category": "labels", "text": "texts"}
 _NAME_IT = "name the column of keys with the option key"
+_CODED_KEYS = (
+    "the keys are dates or codes, in {!r}, and codes have no meaning: to ask by that of another "
+    f"column, {_NAME_IT}"
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ class _Evidence:
     ) -> None:
         self.known = {column.name: column for column in expected}
         self._reader, self._profiles = reader, inference.profiles
-        self._inferred, self._instead_of = inference.columns(), inference.instead_of
+        self._inferred = inference.columns()
         self.wish(options)
 
     def wish(self, options: LoadOptions) -> None:
@@ -107,16 +111,6 @@ class _Evidence:
 
     def _shown_type(self, source: str) -> str:
         return self._reader.types.get(source, self._inferred[source][0].type)
-
-    def instead_of(self, codes: str, others: Iterable[str]) -> str | None:
-        """Name the column of keys where the one that would be it holds dates or codes.
-
-        Where columns have no names, every file must be read alike.
-        """
-        passed_over = {*self._reader.unnamed, *self._wanted}  # who gives a type wants a value
-        if codes in passed_over:
-            return None
-        return self._instead_of(codes, (name for name in others if name not in passed_over))
 
     def rivals(self, chosen: str) -> dict[str, str]:
         """Tell what the columns are by the file alone among which this one would hold the keys.
@@ -171,11 +165,11 @@ class _Evidence:
         decimal = "mixed" if len(styles) > 1 else next(iter(styles), None)
         said = key_source in (KEYED, self._key)
         guessed = bool(columns) and not said and fold(key_source) not in KEY_NAMES
-        if guessed and not self.known:
-            first = next(iter(_labels(self.rivals(key_source))), key_source)
-            if first != key_source and self.instead_of(first, [key_source]):
-                told = f"the keys are in {key_source!r}, for {first!r} holds dates or codes"
-                notes.append(f"{told}; to take another column, {_NAME_IT}")
+        if guessed and not self.known and self._profiles[key_source].is_coded:
+            pairs = zip(casts, columns, strict=True)
+            labels = [source for (source, _), c in pairs if c.type in ("category", "text")]
+            if not all(self._profiles[source].is_coded for source in labels):
+                notes.append(_CODED_KEYS.format(key_source))
         return Layout(
             key_source, key_column, guessed, tuple(columns), tuple(casts), decimal, tuple(notes)
         )
@@ -271,9 +265,8 @@ def _choose_key(
     own = (reader.key, expected_key, *alike)
     if (found := next((name for name in own if name in free), None)) is not None:
         return found
-    guessed = _likeliest_key(free, evidence.instead_of)
-    likeliest = _likeliest_key(evidence.rivals(guessed), evidence.instead_of)
-    _check_guess(guessed, likeliest, types, options, expected_key)
+    guessed = _likeliest_key(free)
+    _check_guess(guessed, evidence.rivals(guessed), options, expected_key)
     return guessed
 
 
@@ -284,13 +277,10 @@ def _lacking(expected_key: str | None) -> str:
 
 
 def _check_guess(
-    chosen: str,
-    likeliest: str,
-    types: Mapping[str, str],
-    options: LoadOptions,
-    expected_key: str | None,
+    chosen: str, types: Mapping[str, str], options: LoadOptions, expected_key: str | None
 ) -> None:
     """Refuse keys that are numbers only because a likelier column is said to be something else."""
+    likeliest = _likeliest_key(types)
     if likeliest == chosen or types[chosen] in ("category", "text"):
         return
     if fold(chosen) in (*KEY_NAMES, *ID_NAMES):
@@ -302,30 +292,17 @@ def _check_guess(
     raise InvalidRequest(Fault("key", message))
 
 
-def _likeliest_key(
-    types: Mapping[str, str], instead_of: Callable[[str, Iterable[str]], str | None]
-) -> str:
-    """Give the surest of the known names, else the first of labels that is no id, an id, any.
-
-    Where that column of labels holds dates or codes, one in words may have the keys.
-    """
+def _likeliest_key(types: Mapping[str, str]) -> str:
+    """Give the surest of the known names, else the first of labels that is no id, an id, any."""
     folded = {fold(name): name for name in reversed(list(types))}
-    labels = _labels(types)
-    words = (instead_of(name, (n for n in labels if types[n] == "text")) for name in labels[:1])
+    labels = [name for name in types if types[name] in ("category", "text")]
     candidates = itertools.chain(
         (folded[name] for name in KEY_NAMES if name in folded),
-        filter(None, words),
-        labels,
+        (name for name in labels if fold(name) not in ID_NAMES),
         (folded[name] for name in ID_NAMES if name in folded),
         types,
     )
     return next(candidates)
-
-
-def _labels(types: Mapping[str, str]) -> list[str]:
-    """Give the columns of labels that are no ids."""
-    labels = [name for name in types if types[name] in ("category", "text")]
-    return [name for name in labels if fold(name) not in ID_NAMES]
 
 
 def _name(

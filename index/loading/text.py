@@ -50,6 +50,7 @@ _SPANISH = re.compile(r"(?<![A-Z])ñ|Ñ")  # PERñ is PERÒ in mac-roman
 _UNITS = re.compile(r"(?<=[\dnN])[ªº]|µ|Ø(?![^\W\d_])")  # 2ª, nº, µm, Ø 12: letters to Python alone
 # Runs of other letters, and of one behind Latin ones; cp850's ño is read so in Big5: Mu某z.
 _RUN = re.compile(r"[^\x00-\x7f]+")
+_WORD = re.compile(r"(?<![A-Za-z\x80-\uffff])[^\x00-\x7f]{2}")  # of other letters alone
 _LONE = re.compile(r"(?<=[A-Za-z]{2})[^\x00-\x7f](?=[\x00-\x7f])")
 # What Western Europe does not write, though each letter is one of its own.
 _MISREAD = re.compile(
@@ -213,7 +214,7 @@ def _likelihood(sample: bytes, encoding: str) -> float:
         return 0.0
     if encoding in EAST_ASIAN_ENCODINGS:
         with_a_letter = sum(c.encode(encoding)[-1:].isalpha() for c in _LONE.findall(text))
-        if 2 * with_a_letter > len(_RUN.findall(text)):
+        if 2 * with_a_letter > len(_RUN.findall(text)) and not _WORD.search(text):
             return 0.0
     small = re.sub(r"\w+", _in_small_letters, text[:SCORED])
     found = chardet.detect_all(
