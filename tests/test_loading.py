@@ -2507,7 +2507,7 @@ def test_an_existing_datasets_columns_keep_their_types_and_names() -> None:
 )
 def test_keys_that_are_dates_or_codes_are_told_of(content: str, noted: bool) -> None:
     with read_table(content.encode()) as table:
-        assert [" are dates or codes, in " in note for note in table.notes] == [True] * noted
+        assert [", are dates or codes, whose" in note for note in table.notes] == [True] * noted
         key = table.key_column
     with read_table(content.encode(), LoadOptions(key=key)) as table:
         assert table.notes == ()

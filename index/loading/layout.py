@@ -26,8 +26,8 @@ from index.wording import counted, listed, nearest, shown
 _HELD = {"number": "numbers", "vector": "vectors", "category": "labels", "text": "texts"}
 _NAME_IT = "name the column of keys with the option key"
 _CODED_KEYS = (
-    "the keys are dates or codes, in {!r}, and codes have no meaning: to ask by that of another "
-    f"column, {_NAME_IT}"
+    "the keys, in {!r}, are dates or codes, whose meaning says little; to ask by another column, "
+    f"{_NAME_IT}"
 )
 
 
