@@ -37,24 +37,25 @@ def fit_snapshot(snapshot: Snapshot, record: Record) -> tuple[float | None, int]
         return None, entries
     if entries < FIT_AT_LEAST:
         return None, _until_enough(entries)
+    values = {
+        number: int(np.count_nonzero(snapshot.having[number]))
+        for number, column in enumerate(snapshot.columns)
+        if not column.attribute
+    }
+    most = max(values.values(), default=0)
+    if most < FIT_AT_LEAST:
+        return None, _until_enough(most)
     rows = np.flatnonzero(snapshot.alive)
     count = min(entries, PROBES, max(64, PROBED_SCORES // entries))
     probes = np.sort(np.random.default_rng(0).choice(entries, count, replace=False))
+    fitted = [number for number, known in values.items() if known >= FIT_AT_LEAST]
     likelihoods = []
-    most = 0
-    for number, column in enumerate(snapshot.columns):
-        known = 0 if column.attribute else int(np.count_nonzero(snapshot.having[number]))
-        most = max(most, known)
-        if known < FIT_AT_LEAST:
-            continue
-        (values,) = snapshot.values_at(rows, [number])
-        if column.type in ("number", "vector"):
-            numbers = np.asarray(values, float).reshape(entries, -1)
+    for number, array in zip(fitted, snapshot.values_at(rows, fitted), strict=True):
+        if snapshot.columns[number].type in ("number", "vector"):
+            numbers = np.asarray(array, float).reshape(entries, -1)
             likelihoods.append(number_likelihood(numbers, probes))
         else:
-            likelihoods.append(label_likelihood(np.asarray(values, np.int32), probes))
-    if not likelihoods:
-        return None, _until_enough(most)
+            likelihoods.append(label_likelihood(np.asarray(array, np.int32), probes))
     scores = snapshot.scores(snapshot.vectors_at(rows[probes]))
     if entries < snapshot.rows:
         scores = scores[:, rows]

@@ -87,6 +87,13 @@ def check_fits(
         raise NotEnoughMemory(needed, there, advice(needed, rows))
 
 
+def check_room(needed: int, advice: str) -> None:
+    """Refuse what takes so many bytes for a while, where they are not there."""
+    there = available_memory() if needed > SMALL else None
+    if there is not None and needed > there:
+        raise NotEnoughMemory(needed, there, advice)
+
+
 def advice(needed: int, rows: int) -> str:
     """Say what would fit."""
     fewer = f"load at most {_rounded(rows):,} rows, or " if rows >= 1000 else ""

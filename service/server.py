@@ -163,13 +163,19 @@ class _Channel(HTTPChannel):
         log.error("an answer is cut off: no room in %s (%s)", tempfile.gettempdir(), said)
         raise ClientDisconnected
 
+    def lose_the_rest(self) -> None:
+        """Let the client see that its answer is not whole, which to HTTP/1.0 an end would be."""
+        self._broken = True
+        if self.socket is not None:
+            linger = struct.pack("ii", 1, 0)
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+
     def _break_off(self) -> None:
-        _reset_on_close(self)
+        self.lose_the_rest()
         for each in self.outbufs:
             with suppress(OSError):  # it would write what it still holds
                 each.close()
         self.outbufs, self.total_outbufs_len = [OverflowableBuffer(0)], 0
-        self._broken = True
 
     def handle_close(self) -> None:
         all_said = self.will_close and not self.total_outbufs_len and not self._broken
@@ -179,12 +185,6 @@ class _Channel(HTTPChannel):
                 self._until = time.monotonic() + LINGERING
                 return
         super().handle_close()
-
-
-def _reset_on_close(channel: _Channel) -> None:
-    """Let the client see that its answer is not whole, which to HTTP/1.0 an end would be."""
-    if channel.socket is not None:
-        channel.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def _said(code: HTTPStatus, said: str, limits: Any) -> ProblemOut:
@@ -250,7 +250,7 @@ def _run(server: Any, sockets: dict[Any, Any]) -> None:
         turn(timeout=0.1, count=1)
     for each in list(sockets.values()):
         if isinstance(each, _Channel) and (each.total_outbufs_len or each.requests):
-            _reset_on_close(each)
+            each.lose_the_rest()
             each.handle_close()
 
 

@@ -52,7 +52,6 @@ from index.loading import (
     check_key,
     infer_columns,
     json_rows,
-    parquet_rows,
     read_table,
     write_table,
 )
@@ -2546,12 +2545,12 @@ def test_json_that_memory_would_not_hold_is_refused_before_it_is_read(
     monkeypatch: pytest.MonkeyPatch, key: str, width: int, encoding: str
 ) -> None:
     content = json.dumps([[key, 1], ["x" * 10**6, 2]], ensure_ascii=False).encode(encoding)
-    monkeypatch.setattr(json_rows, "SMALL", 10**6)
-    monkeypatch.setattr(json_rows, "available_memory", lambda: int(2.2 * width * 10**6))
+    monkeypatch.setattr("index.memory.SMALL", 10**6)
+    monkeypatch.setattr("index.memory.available_memory", lambda: int(2.2 * width * 10**6))
 
     with pytest.raises(NotEnoughMemory, match="convert it to JSON Lines, or load where more"):
         read_table(content)
-    monkeypatch.setattr(json_rows, "available_memory", lambda: int(2.3 * width * 10**6))
+    monkeypatch.setattr("index.memory.available_memory", lambda: int(2.3 * width * 10**6))
     with pytest.raises(BadRows, match="entry 2"):  # a key of a million characters
         read_table(content)
 
@@ -2720,12 +2719,12 @@ def test_a_group_of_rows_in_parquet_that_memory_would_not_hold_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     content = parquet(pa.table({"key": ["a", "b"], "t": ["x" * 1_000_000, "y" * 1_000_000]}))
-    monkeypatch.setattr(parquet_rows, "SMALL", 10**6)
-    monkeypatch.setattr(parquet_rows, "available_memory", lambda: 10**7)
+    monkeypatch.setattr("index.memory.SMALL", 10**6)
+    monkeypatch.setattr("index.memory.available_memory", lambda: 10**7)
 
     with pytest.raises(NotEnoughMemory, match="write the file in groups of fewer rows"):
         read_table(content, filename="x.parquet")
-    monkeypatch.setattr(parquet_rows, "available_memory", lambda: 10**8)
+    monkeypatch.setattr("index.memory.available_memory", lambda: 10**8)
     assert len(load(content, "x.parquet")) == 2
 
 

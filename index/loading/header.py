@@ -84,11 +84,10 @@ def _is_surely_header(rows: Sequence[Sequence[str]]) -> bool:
     if not _is_name(columns[0][0]) or not _name_values(columns[0][0], columns[1:]):
         return False
     above = [cells[0] for cells in columns[1:]]
-    if not any(map(_is_name, above)) and not (
-        len(above) >= MANY_YEARS and all(map(_is_year, above))
-    ):
-        return _names_keys(rows[0])
-    return _names_keys(rows[0]) or _stand_over_a_value([cells[:2] for cells in columns])
+    are_years = len(above) >= MANY_YEARS and all(map(_is_year, above))
+    are_names = are_years or any(map(_is_name, above))
+    over_a_value = _stand_over_a_value([cells[:2] for cells in columns])
+    return _names_keys(rows[0]) or (are_names and over_a_value)
 
 
 def _fullest(sample: Sequence[str], dialect: Dialect) -> int | None:
@@ -165,7 +164,8 @@ def _name_values(first: str, columns: Sequence[Sequence[str]]) -> bool:
         return False
     if all(map(_is_year, above)):
         filled = [cell for cells in numbered for cell in cells[1:] if cell]  # 2,019 sold is no year
-        return _is_in_order(above) and FEW_YEARS * sum(map(_is_year, filled)) < max(len(filled), 1)
+        few = FEW_YEARS * sum(map(_is_year, filled)) < max(len(filled), 1)
+        return few and _is_in_order(_between(above))
     return _name_steps(above, below)
 
 
@@ -179,8 +179,12 @@ def _is_year(cell: str) -> bool:
     return _YEAR.fullmatch(unit_apart(cell)[0]) is not None  # 2019 USD is one, too
 
 
-def _is_in_order(years: Iterable[str]) -> bool:
-    steps = [int(b) - int(a) for a, b in pairwise(unit_apart(year)[0] for year in years)]
+def _between(years: Iterable[str]) -> list[int]:
+    """Give the steps from each year to the next."""
+    return [int(b) - int(a) for a, b in pairwise(unit_apart(year)[0] for year in years)]
+
+
+def _is_in_order(steps: Sequence[int]) -> bool:
     return all(step > 0 for step in steps) or all(step < 0 for step in steps)
 
 
@@ -188,9 +192,10 @@ def _name_years(above: Sequence[str], below: Sequence[str]) -> bool:
     """Say whether cells are years, one after the other, or three in order over what are none."""
     if len(above) < 2 or not all(map(_is_year, above)):
         return False
-    if abs(int(unit_apart(above[-1])[0]) - int(unit_apart(above[0])[0])) == len(above) - 1:
-        return _is_in_order(above)
-    return len(above) >= MANY_YEARS and _is_in_order(above) and not any(map(_is_year, below))
+    steps = _between(above)
+    if set(steps) in ({1}, {-1}):
+        return True
+    return len(above) >= MANY_YEARS and _is_in_order(steps) and not any(map(_is_year, below))
 
 
 def _name_steps(above: Sequence[str], below: Sequence[str]) -> bool:

@@ -6,14 +6,15 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
-from index.errors import NotEnoughMemory, UnreadableSource
+from index.errors import UnreadableSource
 from index.loading.options import LoadOptions
 from index.loading.rows import BARE, KEYED, Reader, Row
 from index.loading.sources import BLOCK, Source
 from index.loading.text import LONGEST_LINE, bounded_lines, find_encoding, open_text
-from index.memory import SMALL, available_memory
+from index.memory import check_room
 from index.naming import composed, repeated_names
 
 LARGEST_JSON = 1 << 28  # characters of one document, whose text is held while it is read
@@ -61,7 +62,7 @@ class JsonReader(_JsonReader):
     place = "in entry"
 
     def __iter__(self) -> Iterator[Row]:
-        self._check_fits()
+        check_room(self._held, "convert it to JSON Lines, or load where more is free")
         name = self._source.name
         with open_text(self._source, self._encoding) as opened:
             text = opened.read(LARGEST_JSON + 1)
@@ -83,22 +84,19 @@ class JsonReader(_JsonReader):
             message = f"{name}: an integer of thousands of digits; write it as text"
             raise UnreadableSource(message) from None
 
-    def _check_fits(self) -> None:
-        """Refuse a text that memory would not hold: all of it is as wide as its widest letter."""
+    @cached_property
+    def _held(self) -> int:
+        """Bytes that reading takes for a while: a text is all as wide as its widest letter."""
         size, width = 0, 1
         with open_text(self._source, self._encoding) as text:
             for block in iter(lambda: text.read(BLOCK), ""):
                 size += len(block)
                 if size > LARGEST_JSON:
-                    return  # which is refused for that
+                    return 0  # it is refused for that
                 if not block.isascii():
                     widest = max(block)
                     width = max(width, 4 if widest > "\uffff" else 2 if widest > "\xff" else 1)
-        needed = round(HELD * size * width)
-        there = available_memory() if needed > SMALL else None
-        if there is not None and needed > there:
-            advice = "convert it to JSON Lines, or load where more is free"
-            raise NotEnoughMemory(needed, there, advice)
+        return round(HELD * size * width)
 
     def _entries(self, document: _Document) -> Iterator[Row]:
         shape = _Shape()

@@ -7,6 +7,7 @@ A column's *source* is what the file calls it, or its place where the file does 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -255,8 +256,9 @@ def _choose_key(
         return KEYED
     if options.key is not None:
         return options.key
-    taken = [*evidence.known, *options.attributes]
-    free = {n: type_ for n, type_ in types.items() if _own_name(n, list(types), taken) not in taken}
+    taken = {*evidence.known, *options.attributes}
+    names = _own_names(list(types), taken)
+    free = {n: types[n] for n, own in zip(types, names, strict=True) if own not in taken}
     if not free:
         kinds = "a value, an attribute or left out"
         message = f"every column is {kinds}, and none holds keys: {_listed(types)}"
@@ -316,15 +318,21 @@ def _name(
         several = len(sources) > 1
         names = [f"value{place}" if several else "value" for place in range(1, len(sources) + 1)]
     else:
-        own = [column.name for column in expected]
-        names = [_own_name(source, sources, own) for source in sources]
+        names = _own_names(sources, [column.name for column in expected])
     return key_name(names) if key_source in reader.unnamed else key_source, names
 
 
-def _own_name(source: str, sources: Sequence[str], own: Sequence[str]) -> str:
-    """Name a column as the one of the dataset that is called so but for case and accents."""
-    alike, rivals = ([n for n in names if fold(n) == fold(source)] for names in (own, sources))
-    return alike[0] if len(alike) == len(rivals) == 1 else source
+def _own_names(sources: Sequence[str], own: Collection[str]) -> list[str]:
+    """Name columns as those of the dataset that are called so but for case and accents."""
+    if not own:
+        return list(sources)
+    folded = list(map(fold, sources))
+    rivals, alike = Counter(folded), Counter(map(fold, own))
+    known = {fold(name): name for name in own}
+    return [
+        known[name] if rivals[name] == alike[name] == 1 else source
+        for source, name in zip(sources, folded, strict=True)
+    ]
 
 
 def key_name(names: Collection[str]) -> str:

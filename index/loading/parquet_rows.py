@@ -18,7 +18,7 @@ from index.errors import NotEnoughMemory, UnreadableSource
 from index.loading.options import LEAVE_OUT, LoadOptions
 from index.loading.rows import Reader, Row
 from index.loading.sources import Source
-from index.memory import SMALL, available_memory
+from index.memory import check_room
 from index.naming import composed, is_unit
 
 BATCH = 4_096  # rows
@@ -139,10 +139,7 @@ class ParquetReader(Reader):
             )
             for group in groups
         )
-        needed = GATHERED * max(texts, default=0)
-        there = available_memory() if needed > SMALL else None
-        if there is not None and needed > there:
-            raise NotEnoughMemory(needed, there, _FEWER)
+        check_room(GATHERED * max(texts, default=0), _FEWER)
 
     def _cells(self, name: str, column: Any) -> list[Any]:
         try:

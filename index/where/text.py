@@ -209,7 +209,8 @@ def _words(error: UnexpectedInput, given: str, place: int) -> str:
         expected = _expected(before.accepts(), given, place)  # type: ignore[no-untyped-call]
         return f"{shown(error.char)} is not expected here{expected}"
     token = cast(UnexpectedToken, error).token
-    expected = _expected(cast(UnexpectedToken, error).accepts or (), given, place)
+    accepted = cast(UnexpectedToken, error).accepts or ()
+    expected = _expected(accepted, given, place)
     if token.type == "$END":
         return f"the condition ends too early{expected}"
     quoted = _QUOTED_BEFORE.search(given[:place])
@@ -220,11 +221,11 @@ def _words(error: UnexpectedInput, given: str, place: int) -> str:
     )
     if quoted and token.type in others:
         name = quoted["name"]
-        written = name if re.fullmatch(WORD, name) else f"[{name.replace(']', ']]')}]"
+        written = name if re.fullmatch(WORD, name) else _in_brackets(name)
         return (
             f"{shown(str(token))} is not expected here; a column stands without quotes: {written}"
         )
-    took = {"_AND", "COMMA"} & set(cast(UnexpectedToken, error).accepts or ())  # a value before
+    took = not {"_AND", "COMMA"}.isdisjoint(accepted)  # a value before
     if took and token.type == "WORD" and not _IS_COLUMN.match(given, place + len(token)):
         expected = _apart(given, place) or expected
     return f"{shown(str(token))} is not expected here{expected}"
@@ -263,8 +264,12 @@ def _bracketed(names: Collection[str], given: str, place: int, what: str) -> str
         at_fault = 0 <= start <= place <= start + len(name)
         amiss = given[start - 1 : start] not in OPENING or "]" in name  # which is to be doubled
         if at_fault and amiss and not simple.fullmatch(name):
-            return f"; {what} is written [{name.replace(']', ']]')}]"
+            return f"; {what} is written {_in_brackets(name)}"
     return ""
+
+
+def _in_brackets(name: str) -> str:
+    return f"[{name.replace(']', ']]')}]"
 
 
 def _expected(terminals: Collection[str], given: str, place: int) -> str:

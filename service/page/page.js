@@ -921,7 +921,6 @@ async function chooseDataset() {
   const slow = waitAWhile();
   try {
     const words = await refit();
-    clearTimeout(slow);
     if (!words) return;
     if (words.length) ask();
     else say(() => [t(name ? "hollow" : "empty", name)]);

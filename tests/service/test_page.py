@@ -1386,6 +1386,18 @@ def test_on_a_narrow_screen_the_answers_stand_as_they_are_read(browser: Chrome) 
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def open_on_a_phone(browser: Chrome, *, height: int) -> None:
+    """Open the page anew where it is 360 wide, and nothing moves by itself."""
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 360, "height": height, "deviceScaleFactor": 1, "mobile": True},
+    )
+    still = [{"name": "prefers-reduced-motion", "value": "reduce"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": still})
+    browser.refresh()
+    until(browser, lambda: weights(browser))
+
+
 def test_on_a_narrow_screen_what_is_said_of_a_load_or_a_condition_is_in_view(
     browser: Chrome, tmp_path: Path
 ) -> None:
@@ -1399,14 +1411,7 @@ def test_on_a_narrow_screen_what_is_said_of_a_load_or_a_condition_is_in_view(
     table = tmp_path / "twice.csv"
     table.write_text("key,v\na,1\na,2\n")
     try:
-        browser.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": 360, "height": 640, "deviceScaleFactor": 1, "mobile": True},
-        )
-        still = [{"name": "prefers-reduced-motion", "value": "reduce"}]
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": still})
-        browser.refresh()
-        until(browser, lambda: weights(browser))
+        open_on_a_phone(browser, height=640)
         load = chosen(browser, table)
         for types, said in (("", "came on line 2 already"), ("v=blah", "columns")):
             field = browser.find_element(By.ID, "types")
@@ -1456,14 +1461,7 @@ def test_on_a_narrow_screen_an_answer_that_was_asked_for_comes_into_view(browser
         assert top() > 500
 
     try:
-        browser.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": 360, "height": 500, "deviceScaleFactor": 1, "mobile": True},
-        )
-        still = [{"name": "prefers-reduced-motion", "value": "reduce"}]
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": still})
-        browser.refresh()
-        until(browser, lambda: weights(browser))
+        open_on_a_phone(browser, height=500)
         assert browser.execute_script("return scrollY") == 0, "nobody asked yet"
         to_the_top()
         ask(browser, "mascota")
