@@ -113,7 +113,10 @@ def sqrt_d(d: int) -> float:
 
 
 def causal_mask(q: int, n: int | None = None) -> Mask:
-    """Allow query i the keys 0 … i, of n (as many as queries if left out)."""
+    """Allow query i the keys 0 … i, of n (as many as queries if left out).
+
+    True is allowed; in torch's ``MultiheadAttention`` True is not.
+    """
     return np.tri(q, n, dtype=np.bool_)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from index.answers import Answer
+from index.answers import Answer, LabelBlend
 from index.encoders import EncoderWorker
 from index.search import Attention
 from index.wording import rounded, whole
@@ -33,7 +33,8 @@ def explained(answer: Answer, attention: Attention, entries: int, encoder: Encod
     sampled = {}
     if attention.counts is not None:  # Z and the others are then estimates; the rows are exact
         sampled = {"scored": answer.scored, "coverage": answer.coverage, "error": answer.error}
-    listed = sum(match.weight for match in answer.matches)
+    others = answer.keys - len(rows)
+    unlisted = max(0.0, 1.0 - sum(match.weight for match in answer.matches)) if others else 0.0
     steps = {
         "tokens": encoder.tokens(answer.query),
         "temperature": tau,
@@ -44,9 +45,9 @@ def explained(answer: Answer, attention: Attention, entries: int, encoder: Encod
         **sampled,
         "rows": rows,
         "others": {
-            "keys": answer.keys - len(rows),
-            "exp": max(0.0, mass * (1.0 - listed)),
-            "weight": max(0.0, 1.0 - listed) if answer.keys else 0.0,
+            "keys": others,
+            "exp": mass * unlisted,
+            "weight": unlisted,
         },
         "blend": {name: _sum(answer, name) for name in answer.blend},
     }
@@ -67,7 +68,8 @@ def _sum(answer: Answer, column: str) -> str:
     known = "1.000" if blend is None else _spelled(blend.known)
     if known != "1.000":  # the weights of the keys that have a value add up to this
         summed = f"({summed}) / {known}"
-    equals = "≈" if answer.error else "="
+    # A label is what weighs most, and no sum.
+    equals = "→" if isinstance(blend, LabelBlend) else "≈" if answer.error else "="
     return f"{summed} {equals} {rounded(None if blend is None else blend.value)}"
 
 

@@ -615,7 +615,7 @@ def _weight(given: str) -> tuple[str, float]:
     with suppress(ValueError):
         if equals:
             return key, float(weight)
-    raise click.UsageError(f"--weight {given}: write KEY=WEIGHT, as in perro=0.1")
+    raise click.UsageError(f"--weight {given}: write KEY=WEIGHT with a point, as in perro=0.1")
 
 
 def _format_of(output: Path | None) -> str:

@@ -185,7 +185,7 @@ def _number(value: object, column: Column) -> float | int:
         return _within_limits(int(number) if number.is_integer() else number, column)
     if isinstance(value, bool) or not isinstance(value, Real):
         spelled = isinstance(value, str) and read_numeral(value.strip())
-        advice = "; write it without quotes and without a unit" if spelled else ""
+        advice = "; write it without quotes and unit, with a decimal point" if spelled else ""
         raise _unlike("a number", value, column, advice)
     try:
         number = int(value) if isinstance(value, Integral) else float(value)

@@ -22,7 +22,7 @@ const TEXTS = {
     sure: "Probability that an answer is here at all: {0}.",
     unsure: "Probably nothing here answers this. Probability that an answer is here at all: {0}.",
     unknown: "This encoder cannot tell whether an answer is here at all; see how high the best cosine is.",
-    hand: "With weights of your own", handHelp: "Give these keys the weights that you would choose; they are scaled to 100%.",
+    hand: "With weights of your own", handHelp: "Give these keys the weights that you would choose; they are scaled to 100%. What you write stays with its key; what you empty is attention's again at the next question.",
     weightless: "Write at least one weight above zero.",
     weird: "Cannot be read as a weight: {0}. Write numbers of 0 or more, such as 12.5 or 12.5%.",
     bare: "the key is there, but has no values", unblended: "The dataset has no column of values to blend.",
@@ -43,7 +43,7 @@ const TEXTS = {
     taken: "There is a dataset of that name already. Choose another name, or say below what to do then: replace it, or add the rows to it.",
     number: "numbers", vector: "vectors", category: "labels", text: "texts", undecided: "nothing yet", filter: "to filter by",
     formats: "CSV, TSV, a table of Markdown, JSON, JSON Lines or Parquet: one column of keys, the others values. It stays on this machine.",
-    formula: "weights = softmax(q Kᵀ / τ), answer = weights · V. Everything is computed on this machine.",
+    formula: "weights = softmax(q Kᵀ / τ + mask), answer = weights · V. Everything is computed on this machine.",
     problems: { "not-ready": "The service cannot answer now." },
     empty: "There are no datasets yet: load a table of your own.",
     hollow: "The dataset “{0}” has no entries: load a table under that name and have the rows added, or add entries over the API.",
@@ -58,7 +58,7 @@ const TEXTS = {
     cancelled: "Cancelled; nothing was loaded.", noValue: "no value",
     steps: "Every step, with its numbers", json: "The same as JSON", tokens: "Tokens of the question",
     peak: "Largest cosine/τ (max)", normaliser: "Z, the sum of exp over all keys",
-    key: "key", logit: "cosine/τ", exp: "exp(cosine/τ − max)", weight: "weight = exp/Z",
+    key: "key", logit: "cosine/τ", exp: "exp(cosine/τ − max)", weight: "weight = exp/Z", masked: "Keys that the mask leaves out",
   },
   es: {
     tagline: "Un diccionario que responde según el significado.",
@@ -79,7 +79,7 @@ const TEXTS = {
     sure: "Probabilidad de que aquí haya alguna respuesta: {0}.",
     unsure: "Probablemente nada de aquí responde a esto. Probabilidad de que aquí haya alguna respuesta: {0}.",
     unknown: "Con este encoder no se puede saber si aquí hay alguna respuesta; mira cuánto vale el mejor coseno.",
-    hand: "Con tus propios pesos", handHelp: "Da a estas claves los pesos que tú elegirías; se ajustan para que sumen el 100 %.",
+    hand: "Con tus propios pesos", handHelp: "Da a estas claves los pesos que tú elegirías; se ajustan para que sumen el 100 %. Lo que escribas se queda con su clave; lo que vacíes vuelve a ser de la atención en la pregunta siguiente.",
     weightless: "Escribe al menos un peso mayor que cero.",
     weird: "No se puede leer como peso: {0}. Escribe números a partir de 0, como 12,5 o 12,5 %.",
     bare: "la clave está, pero no tiene valores", unblended: "Este conjunto no tiene ninguna columna de valores que mezclar.",
@@ -100,7 +100,7 @@ const TEXTS = {
     taken: "Ya hay un conjunto con ese nombre. Elige otro nombre, o di más abajo qué hacer entonces: reemplazarlo o añadirle las filas.",
     number: "números", vector: "vectores", category: "etiquetas", text: "textos", undecided: "aún nada", filter: "para filtrar",
     formats: "CSV, TSV, una tabla de Markdown, JSON, JSON Lines o Parquet: una columna de claves y las demás de valores. No sale de esta máquina.",
-    formula: "pesos = softmax(q Kᵀ / τ), respuesta = pesos · V. Todo se calcula en esta máquina.",
+    formula: "pesos = softmax(q Kᵀ / τ + máscara), respuesta = pesos · V. Todo se calcula en esta máquina.",
     problems: {
       "invalid-request": "Hay algo que corregir en lo que has escrito.",
       "unreadable-source": "Este fichero no se puede leer como una tabla.",
@@ -135,7 +135,7 @@ const TEXTS = {
     cancelled: "Cancelado; no se ha cargado nada.", noValue: "sin valor",
     steps: "Cada paso, con sus números", json: "Lo mismo en JSON", tokens: "Tokens de la pregunta",
     peak: "Mayor coseno/τ (máx)", normaliser: "Z, la suma de exp de todas las claves",
-    key: "clave", logit: "coseno/τ", exp: "exp(coseno/τ − máx)", weight: "peso = exp/Z",
+    key: "clave", logit: "coseno/τ", exp: "exp(coseno/τ − máx)", weight: "peso = exp/Z", masked: "Claves que la máscara deja fuera",
   },
 };
 const EXAMPLES = {
@@ -504,7 +504,7 @@ const known = (blend) => (blend?.known < 0.9995 ? [t("known", share(blend.known)
 const drawKnown = (blend) => known(blend).map((words) => element("div", "column", words));
 
 function brief(blend, name) {
-  if (blend === null) return t("nothing");
+  if (blend === null) return t("noValue");
   if (blend.type === "number") return measured(rounded(blend.mean, 3), blend.unit);
   if (blend.type === "vector") return parts(blend.mean, colours.includes(name) ? Math.round : rounded);
   return blend.value;
@@ -678,7 +678,10 @@ function drawHand(soft) {
   const before = new Map([...shown.children].map((line) => [line.dataset.place, line])); // who types in one is not interrupted
   const lines = soft.matches.slice(0, SHOWN).map(({ key, weight }) => {
     const line = before.get(place(key)) ?? weightLine(key);
-    if (!typed.has(place(key))) line.lastChild.value = number(100 * weight, 2);
+    if (line.lastChild !== held && !typed.get(place(key))?.trim()) {
+      typed.delete(place(key));
+      line.lastChild.value = number(100 * weight, 2);
+    }
     return line;
   });
   if (lines.length !== shown.children.length || lines.some((line, at) => line !== shown.children[at])) shown.replaceChildren(...lines);
@@ -744,7 +747,7 @@ async function drawSteps() {
   try {
     const { explanation } = await call($("steps").getAttribute("href"), { signal: mine.signal });
     explained = answer;
-    steps = () => drawExplanation(explanation);
+    steps = () => drawExplanation(explanation, answer.soft.blend);
   } catch (error) {
     if (error.name === "AbortError") return;
     explained = null; // opened once more, they are asked for again
@@ -754,13 +757,26 @@ async function drawSteps() {
   shown.classList.remove("waiting");
 }
 
-function drawExplanation({ tokens, temperature, max_logit: peak, normaliser, error, rows, others }) {
+function drawExplanation({ tokens, temperature, max_logit: peak, normaliser, masked, error, rows, others }, blends) {
   const facts = [
     ["tokens", tokens.join(" · ")],
     ["temperature", number(temperature)],
+    ...(masked ? [["masked", number(masked, 9)]] : []),
     ...(rows.length ? [["peak", number(peak)], ["normaliser", `${error ? "≈ " : ""}${number(normaliser)}`]] : []),
   ];
-  return [element("dl", "facts", ...facts.map(drawFact)), ...(rows.length ? [drawTable(rows, others)] : [])];
+  const sums = byColumn(blends).filter(([, blend]) => blend).map(([name, blend]) => drawSum(name, blend, rows, others.keys, error));
+  return [element("dl", "facts", ...facts.map(drawFact)), ...(rows.length ? [drawTable(rows, others), ...sums] : [])];
+}
+
+// A blend written out as the sum that it is; a label is what weighs most, and no sum.
+function drawSum(name, blend, rows, others, error) {
+  const spelled = (value) => (Array.isArray(value) ? `(${text(value)})` : short(text(value, blend.unit)));
+  const valued = rows.filter(({ values }) => values[name] !== null);
+  const terms = valued.map(({ weight, values }) => `${number(weight, 3)} · ${spelled(values[name])}`);
+  const sum = [...terms, ...(others ? ["…"] : [])].join(" + ");
+  const whole = known(blend).length ? `(${sum}) / ${number(blend.known, 3)}` : sum;
+  const equals = ["category", "text"].includes(blend.type) ? "→" : error ? "≈" : "=";
+  return element("p", "", `${name}: ${whole} ${equals} ${short(brief(blend, name))}`);
 }
 
 function drawTable(rows, others) {
@@ -1109,7 +1125,7 @@ async function start() {
   recorded = null;
   listed = Math.min(most, Math.max(SHOWN, Math.floor(here.get("k")) || SHOWN));
   for (const name of ["q", "where", "tolerance"]) $(name).value = here.get(name) ?? ""; // and may be typed over from now on
-  const tau = Number(here.get("temperature"));
+  const tau = Number(decimal(here.get("temperature") ?? ""));
   $("auto").checked = !(tau > 0);
   if (tau > 0) slide(tau);
   drawTemperature(0);

@@ -98,7 +98,8 @@ def test_put_says_how_to_write_a_number_that_is_spelled(
 
     assert faults == {
         "values.value": (
-            f"{spelled!r} is text, not a number; write it without quotes and without a unit"
+            f"{spelled!r} is text, not a number; write it without quotes and unit, "
+            "with a decimal point"
         )
     }
 

@@ -263,6 +263,11 @@ def test_a_weight_that_was_typed_stays_with_its_key_and_the_others_are_attention
     assert fields() == {**others, "perro": "50"}
     until(browser, lambda: text(browser, "#hand-blend") == blended(shown))
 
+    by_hand(browser, {"méxico": ""})
+    until(browser, lambda: text(browser, "#hand-blend") == blended({**shown, "méxico": 0}))
+    ask(browser, "animal")
+    assert fields()["méxico"] != "" and fields()["perro"] == "50", "what is emptied is attention's"
+
     Select(browser.find_element(By.ID, "dataset")).select_by_value("traduccion")
     until(browser, lambda: "PERRO" in fields())
     assert "50" not in fields().values(), "the keys of another dataset are others"
@@ -1204,12 +1209,24 @@ def test_every_step_is_a_table_that_follows_the_answer(browser: Chrome) -> None:
     )
     heads = browser.find_elements(By.CSS_SELECTOR, "#explanation thead [scope=col]")
     assert [each.text for each in heads][1:3] == ["cosine", "cosine/τ"]
+    written = text(browser, "#explanation p")
+    terms = re.findall(r"([0-9.]+) · (\d+)", written)
+    assert [value for _, value in terms] == ["8", "10", "7", "5"]
+    assert sum(float(w) * float(v) for w, v in terms) == pytest.approx(8.536, abs=0.005)
+    assert written.startswith("valor: ") and written.endswith(" = 8.54")
 
+    browser.find_element(By.ID, "where").send_keys("valor < 9", Keys.ENTER)
+    until(browser, lambda: len(rows()) == 3)
+    assert "Keys that the mask leaves out\n1" in text(browser, "#explanation .facts")
+    browser.find_element(By.ID, "where").clear()
     ask(browser, "mascota")
     until(browser, lambda: rows()[0][0] == "perro")
     browser.find_element(By.ID, "language").click()
     assert "Tokens de la pregunta" in text(browser, "#explanation")
     assert rows()[0][2].count(",") == 1
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("traduccion")
+    until(browser, lambda: "PERRO" in [row[0] for row in rows()])
+    assert text(browser, "#explanation p").endswith(" → DOG"), "a label, which is no sum"
     Select(browser.find_element(By.ID, "dataset")).select_by_value("colores")
     until(browser, lambda: "las demás (claves: 939)" in [row[0] for row in rows()])
     browser.find_element(By.ID, "where").send_keys("rgb is missing", Keys.ENTER)
