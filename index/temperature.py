@@ -7,7 +7,8 @@ dataset's own values, or the encoder's default where they say too little.
 
 The fit is maximum likelihood, leave-one-out: each key is asked for with itself masked,
 and τ is the one under which the others' values predict its own best (for kernel
-regression this is the bandwidth choice of Härdle & Marron 1985).
+regression this is the bandwidth choice of Härdle & Marron 1985). Columns that no τ
+predicts have no say, nor have the few numbers that lie far beyond all others: slips.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ SMALLEST, GREATEST = 1e-3, 1e3
 # From a sharper choice than any embedding justifies to one that is flat for cosines.
 GRID = np.geomspace(0.01, 1.0, 17)
 FLAT = 100.0  # at which all cosines weigh alike
+ALIKE = 0.9999  # cosine of keys that differ in capitals, say: such a key foretells the other
+FENCE = 10.0  # interquartile ranges beyond the quartiles: what lies farther is a slip
+SLIPS = 0.01  # of a column's values at most, or one; more are a part of it
 MASKED = -1e5  # of a key that is not to weigh, at FLAT neither
 FIT_AT_LEAST = 50  # keys with a value: fewer say too little about τ
 FIT_GAIN = 2.0  # nats by which attention must beat taking every key alike
@@ -147,25 +151,26 @@ def fit_temperature(
     scores : (q, n) float32 array
         Cosines of the probed keys with all keys.
     probes : (q,) int64 array
-        Which keys were probed; each is masked from its own prediction.
+        Which keys were probed; each is masked from its own prediction, with those ``ALIKE``.
     likelihoods : sequence
         One a column to predict: ``number_likelihood`` and ``label_likelihood`` make them.
 
     Returns
     -------
     float or None
-        τ, refined between grid points by a parabola; None where no τ beats taking all
-        keys alike by ``FIT_GAIN`` nats, or the flattest of the grid does it best.
+        τ, refined between grid points by a parabola; None where in no column it beats
+        taking all keys alike by ``FIT_GAIN`` nats, or the flattest of the grid does it best.
     """
     tried = [FLAT, *map(float, GRID)]
     some = max(1, CACHED // max(scores.shape[1], 1))
 
     def terms(part: slice) -> list[list[Terms]]:
         others = scores[part].copy()
-        itself = np.arange(len(others)), probes[part]
-        others[itself] = -np.inf
-        others -= others.max(axis=1, keepdims=True)
-        others[itself] = MASKED
+        others[np.arange(len(others)), probes[part]] = np.inf
+        alike = others > ALIKE
+        others[alike] = -np.inf
+        others -= others.max(axis=1, keepdims=True, initial=-1.0)
+        others[alike] = MASKED
         shares = np.empty_like(others)
         terms_of = [each.of_some(part) for each in likelihoods]
         found = []
@@ -178,15 +183,20 @@ def fit_temperature(
     starts = range(0, len(probes), some)
     parts = [terms(slice(start, start + some)) for start in starts]
     baseline, *found = (
-        sum(
-            each.of_all(np.concatenate([part[at][number] for part in parts]))
-            for number, each in enumerate(likelihoods)
+        np.array(
+            [
+                each.of_all(np.concatenate([part[at][number] for part in parts]))
+                for number, each in enumerate(likelihoods)
+            ]
         )
         for at in range(len(tried))
     )
-    gains = np.array(found) - baseline
+    of_columns = np.array(found) - baseline
+    told = of_columns.max(axis=0) >= FIT_GAIN
+    # Nor has a column a say in how sharp τ may be for the others.
+    gains = np.maximum(of_columns[:, told], 0.0).sum(axis=1)
     best = int(np.argmax(gains))
-    if not gains[best] >= FIT_GAIN or best == len(GRID) - 1:
+    if not told.any() or best == len(GRID) - 1:
         return None
     if best == 0:
         return float(GRID[0])
@@ -196,6 +206,9 @@ def fit_temperature(
 def number_likelihood(numbers: NDArray[np.float64], probes: NDArray[np.int64]) -> Likelihood:
     """Score (n, w) numbers, NaN where missing, by a Gaussian of one variance for all probes."""
     there = np.asarray(~np.isnan(numbers).any(axis=1))
+    if there.any():
+        there &= ~_slips(numbers, there)
+        numbers = np.where(there[:, np.newaxis], numbers, np.nan)
     asked = there[probes]
     # One value for all says nothing of τ, and its mean may be off by a bit.
     if not asked.any() or (numbers[there] == numbers[there][0]).all():
@@ -221,6 +234,15 @@ def number_likelihood(numbers: NDArray[np.float64], probes: NDArray[np.int64]) -
         return -0.5 * errors.size * math.log(max(float(errors.mean()), 1e-12))
 
     return Likelihood(of_some, of_all)
+
+
+def _slips(numbers: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say which of (n, w) numbers lie so far beyond the others that they are taken for slips."""
+    low, high = np.percentile(numbers[there], (25, 75), axis=0)
+    reach = np.where(high > low, FENCE * (high - low), np.inf)
+    beyond = np.asarray(((numbers < low - reach) | (numbers > high + reach)).any(axis=1))
+    few = np.count_nonzero(beyond) <= max(1.0, SLIPS * np.count_nonzero(there))
+    return beyond if few else np.zeros_like(beyond)
 
 
 def label_likelihood(codes: NDArray[np.int32], probes: NDArray[np.int64]) -> Likelihood:

@@ -285,6 +285,65 @@ def test_missing_values_take_no_part_in_a_fit():
     assert some == pytest.approx(alone, rel=1e-3)
 
 
+@pytest.mark.parametrize("place", [7, 150])
+@pytest.mark.parametrize("slip", [1e3, -1e3, 1e9])
+def test_a_number_that_slipped_moves_no_fit(place, slip):
+    scores, values = kernel_data(bandwidth=1.0, noise=0.2)
+    slipped = values.copy()
+    slipped[place] *= slip
+
+    tau = fit_temperature(scores, EVERY, [number_likelihood(slipped, EVERY)])
+
+    right = fit_temperature(scores, EVERY, [number_likelihood(values, EVERY)])
+    assert tau == pytest.approx(right, rel=0.05)
+
+
+def test_a_rare_value_beside_many_that_are_the_same_counts_in_a_fit():
+    scores, values = kernel_data(bandwidth=1.0, noise=0.0)
+    rare = np.where(values > 0.95, 1.0, 0.0)  # in fewer than one of four: both quartiles are 0
+
+    assert 0.05 < rare.mean() < 0.25
+    assert fit_temperature(scores, EVERY, [number_likelihood(rare, EVERY)]) is not None
+
+
+def test_keys_that_are_alike_do_not_foretell_each_other():
+    scores, values = kernel_data(bandwidth=1.0, noise=0.2)
+    codes = (values[:, 0] > 0).astype(np.int32)
+    twice = np.tile(scores, (2, 2))
+    both = np.arange(600)
+    twice[both, np.roll(both, 300)] = 0.99995
+
+    for once, again in (
+        (number_likelihood(values, EVERY), number_likelihood(np.tile(values, (2, 1)), both)),
+        (label_likelihood(codes, EVERY), label_likelihood(np.tile(codes, 2), both)),
+    ):
+        tau = fit_temperature(scores, EVERY, [once])
+        assert fit_temperature(twice, both, [again]) == pytest.approx(tau, rel=0.05)
+
+
+def test_where_all_keys_are_alike_none_is_fitted():
+    same, values = np.ones((300, 300), np.float32), np.random.default_rng(0).random((300, 1))
+    codes = np.arange(300, dtype=np.int32) % 3
+
+    for likelihood in (number_likelihood(values, EVERY), label_likelihood(codes, EVERY)):
+        assert fit_temperature(same, EVERY, [likelihood]) is None
+
+
+def test_columns_that_keys_do_not_tell_have_no_say_in_a_fit():
+    scores, values = kernel_data(bandwidth=0.7, noise=0.6)
+    codes = (values[:, 0] > 0).astype(np.int32)
+    rng = np.random.default_rng(3)
+    others = [
+        number_likelihood(rng.standard_normal((300, width)), EVERY) for width in [1] * 9 + [64]
+    ]
+    others += [label_likelihood(rng.integers(0, 5, 300, np.int32), EVERY) for _ in range(3)]
+
+    tau = fit_temperature(scores, EVERY, [label_likelihood(codes, EVERY), *others])
+
+    alone = fit_temperature(scores, EVERY, [label_likelihood(codes, EVERY)])
+    assert tau == pytest.approx(alone, rel=0.05)
+
+
 def beside_nearer_ones_without(held, missing):
     """Pairs that hold the same, at .55 of each other and .5 of the rest, each beside a twin
     without a value, at .99: the scores of the 60 with all 120, and what they hold."""
