@@ -174,7 +174,10 @@ def _answers(
         for number, attention in enumerate(found, start):
             query, row = question.queries[number], rows[number]
             blend = blend_attention(snapshot, row, attention, allowed=allowed, tolerance=tolerance)
-            answer = _answer(query, record, snapshot, attention, blend, source, encoder)
+            trust = confidence(attention.best, attention.keys, encoder.calibration)
+            if trust is not None and _entry(query, snapshot, allowed) is not None:
+                trust = 1.0
+            answer = _answer(query, record, snapshot, attention, blend, source, trust)
             if question.explain:
                 answer = explained(answer, attention, len(snapshot), encoder)
             yield answer, attention, row
@@ -187,7 +190,7 @@ def _answer(
     attention: Attention,
     blend: dict[str, Blend | None],
     source: str,
-    encoder: EncoderWorker,
+    trust: float | None,
 ) -> Answer:
     state = attention.state
     top = zip(state.top_rows[0], state.top_logits[0], state.top_weights[0], strict=True)
@@ -213,7 +216,7 @@ def _answer(
         coverage=attention.coverage,
         error=attention.error,
         scored=attention.scored,
-        confidence=confidence(attention.best, attention.keys, encoder.calibration),
+        confidence=trust,
         units=_units(snapshot),
     )
 
@@ -223,9 +226,7 @@ def answer_exactly(question: Question, record: Record, snapshot: Snapshot) -> li
     allowed = question.allowed(snapshot)
     answers = []
     for query in question.queries:
-        place = snapshot.find(query)
-        if place is not None and not allowed[snapshot.row(place)]:
-            place = None
+        place = _entry(query, snapshot, allowed)
         found = place is not None
         answers.append(
             Answer(
@@ -246,6 +247,12 @@ def answer_exactly(question: Question, record: Record, snapshot: Snapshot) -> li
             )
         )
     return answers
+
+
+def _entry(query: str, snapshot: Snapshot, allowed: NDArray[np.bool_]) -> Place | None:
+    """Find the entry whose key is written as the query is, if it may answer."""
+    place = snapshot.find(query)
+    return place if place is not None and allowed[snapshot.row(place)] else None
 
 
 def _units(snapshot: Snapshot) -> dict[str, str]:

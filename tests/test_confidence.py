@@ -65,6 +65,9 @@ def test_an_answer_carries_it_and_an_exact_one_is_sure():
 
     assert 0.5 < held <= 1.0
     assert 0.0 <= absent < 0.2
+    assert d.search("méxico").confidence == 1.0
+    assert d.search("méxico", as_of=0).confidence == 0.0
+    assert d.search("méxico", where="value > 7").confidence < 1.0
     assert d.search("méxico", mode="exact").confidence == 1.0
     assert d.search("country", mode="exact").confidence == 0.0
     assert d.search("country", as_of=0).confidence == 0.0

@@ -27,6 +27,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from index.confidence import confidence
 from training import arguments, crowds, evaluate, in_words, student
 
 GRID = np.geomspace(0.02, 0.4, 61)
@@ -107,11 +108,20 @@ def sources(encode, prepared: Path, folder: Path, seed: int) -> list[Source]:
     return found
 
 
-def draw(source: Source, q: int, n: int, answered: bool, rng) -> tuple[np.ndarray, int]:
-    """Return n key places, the right ones (m of them) first; none is right unless answered."""
+def draw(
+    source: Source, q: int, n: int, answered: bool, rng, as_tables: bool = False
+) -> tuple[np.ndarray, int]:
+    """Return n key places, the right ones (m of them) first; none is right unless answered.
+
+    They are any share of up to a third, or ``as_tables``: as large a one as of the pool, or one.
+    """
     right = np.flatnonzero(source.key_group == source.query_group[q])
     wrong = np.flatnonzero(source.key_group != source.query_group[q])
-    m = min(len(right), rng.integers(1, max(2, n // 3 + 1)), n) if answered else 0
+    if as_tables:
+        wanted = max(1, rng.binomial(n, len(right) / len(source.key_group)))
+    else:
+        wanted = rng.integers(1, max(2, n // 3 + 1))
+    m = min(len(right), wanted, n) if answered else 0
     wrong = rng.choice(wrong, min(n - m, len(wrong)), replace=False)
     return np.concatenate([rng.choice(right, m, replace=False), wrong]).astype(int), m
 
@@ -202,6 +212,35 @@ def fit_confidence(found: list[Source], seed: int) -> tuple[dict[str, float], di
     return {"intercept": float(model.intercept_[0]), **weights}, report
 
 
+def of_tables(found: list[Source], coefficients: dict[str, float], seed: int) -> dict:
+    """Say what is said of the other half where right keys are as many as tables have.
+
+    Of queries with an answer, of those whose right keys were left out, and of those that none in
+    the pool answers.
+    """
+    rng = np.random.default_rng(seed)
+    report = {}
+    for source in found:
+        inside = np.isin(source.query_group, source.key_group)
+        most = min(crowds.MANY_KEYS, source.scores.shape[1])
+        figures = {}
+        for name, answered, usable in (
+            ("held", True, inside), ("left out", False, inside), ("outside", False, ~inside),
+        ):  # fmt: skip
+            queries = np.flatnonzero(usable & ~source.fit)
+            said = []
+            for q in rng.choice(queries, TRIALS) if len(queries) else ():
+                n = round(math.exp(rng.uniform(0, math.log(most))))
+                places, _ = draw(source, q, n, answered, rng, as_tables=True)
+                top = float(source.scores[q, places].max())
+                said.append(confidence(top, len(places), coefficients))
+            if said:
+                above = float(np.mean(np.array(said) >= 0.5))
+                figures[name] = {"said": round(float(np.mean(said)), 2), "above": round(above, 2)}
+        report[source.name] = figures
+    return report
+
+
 def cosines(found: list[Source]) -> dict[str, list[float]]:
     """Return the 5th, 50th and 95th percentile of cosines of related and unrelated texts."""
     out = {}
@@ -222,6 +261,7 @@ def calibrate(name: str, prepared: Path, texts: Path, folder: Path, out: Path, s
     coefficients = crowds.fitted(few, many)
     report["many keys"] = crowds.judged(coefficients, many, calibration_error)
     still = {**few, "most_keys": crowds.MANY_KEYS}
+    report["as tables have them"] = of_tables(found, coefficients, seed)
     report["many keys, as of few"] = crowds.judged(still, many, calibration_error)
     logs: dict[str, list[float]] = {}
     for source, t in each.items():

@@ -20,7 +20,8 @@ const TEXTS = {
     ofAll: "of the weight", ofKnown: "of that weight", median: "median {0}",
     temperature: "Temperature τ", effective: "Effective keys",
     sure: "Probability that an answer is here at all: {0}.",
-    unsure: "Probably nothing here answers this. Probability that an answer is here at all: {0}.",
+    unsure: "Perhaps nothing here answers this. Probability that an answer is here at all: {0}.",
+    unlikely: "Probably nothing here answers this. Probability that an answer is here at all: {0}.",
     unknown: "This encoder cannot tell whether an answer is here at all; see how high the best cosine is.",
     hand: "With weights of your own", handHelp: "Give these keys the weights that you would choose; they are scaled to 100%. What you write stays with its key; what you empty is attention's again at the next question.",
     weightless: "Write at least one weight above zero.",
@@ -77,7 +78,8 @@ const TEXTS = {
     ofAll: "del peso", ofKnown: "de ese peso", median: "mediana {0}",
     temperature: "Temperatura τ", effective: "Claves efectivas",
     sure: "Probabilidad de que aquí haya alguna respuesta: {0}.",
-    unsure: "Probablemente nada de aquí responde a esto. Probabilidad de que aquí haya alguna respuesta: {0}.",
+    unsure: "Quizá nada de aquí responda a esto. Probabilidad de que aquí haya alguna respuesta: {0}.",
+    unlikely: "Probablemente nada de aquí responde a esto. Probabilidad de que aquí haya alguna respuesta: {0}.",
     unknown: "Con este encoder no se puede saber si aquí hay alguna respuesta; mira cuánto vale el mejor coseno.",
     hand: "Con tus propios pesos", handHelp: "Da a estas claves los pesos que tú elegirías; se ajustan para que sumen el 100 %. Lo que escribas se queda con su clave; lo que vacíes vuelve a ser de la atención en la pregunta siguiente.",
     weightless: "Escribe al menos un peso mayor que cero.",
@@ -145,6 +147,7 @@ const EXAMPLES = {
 };
 const SVG = "http://www.w3.org/2000/svg";
 const SHOWN = 10; // keys that are listed, unless more are asked for
+const UNLIKELY = 0.25; // probability below which there is probably no answer
 const LABELS = 5; // whose shares are shown
 const SPOKEN = 3; // columns that a screen reader is told of at once
 const LONGEST = 60; // characters of an example, or of a value in large letters
@@ -468,7 +471,8 @@ function draw() {
 function trust({ confidence, attention, dataset }, { where }) {
   if (!attention.keys && where) return namesLabels(dataset, where) ? `${t("unmet")} ${t("letters")}` : t("unmet");
   if (!attention.keys) return t("hollow", dataset);
-  return confidence === null ? t("unknown") : t(confidence < 0.5 ? "unsure" : "sure", share(confidence));
+  if (confidence === null) return t("unknown");
+  return t(confidence < UNLIKELY ? "unlikely" : confidence < 0.5 ? "unsure" : "sure", share(confidence));
 }
 
 // The keys should not be far below: what is beyond the first columns is folded, until a person unfolds it.
