@@ -19,7 +19,7 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def folder_of(home: Path, dataset: int) -> Path:
 def empty_vectors(home: Path, dataset: int, shape: tuple[int, int], *, half: bool) -> Held:
     """Make room on disk for the vectors of a generation that is being built."""
     part = _part(home, dataset)
-    shutil.rmtree(part, ignore_errors=True)
+    _remove(part)
     part.mkdir(parents=True)
     path = part / VECTORS
     rows = np.lib.format.open_memmap(path, mode="w+", dtype=held_type(half), shape=shape)
@@ -61,7 +61,7 @@ def unfinished(home: Path | None, dataset: int) -> Iterator[None]:
         yield
     except BaseException:
         if home is not None:
-            shutil.rmtree(_part(home, dataset), ignore_errors=True)
+            _remove(_part(home, dataset))
         raise
 
 
@@ -93,11 +93,11 @@ def save(home: Path, record: Record, made: Snapshot) -> None:
     for path in part.iterdir():
         _to_disk(path)
     gone = folder.with_suffix(OLD)
-    shutil.rmtree(gone, ignore_errors=True)
+    _remove(gone)
     if folder.exists():
         folder.rename(gone)
     part.rename(folder)
-    shutil.rmtree(gone, ignore_errors=True)
+    _remove(gone)
 
 
 def load(home: Path, record: Record) -> tuple[int, Snapshot] | None:
@@ -132,14 +132,14 @@ def tidy(home: Path, datasets: Collection[int]) -> None:
     own = re.compile(rf"[0-9]+({re.escape(PART)}|{re.escape(OLD)})?")  # it may hold other folders
     for folder in root.iterdir() if root.is_dir() else ():
         if own.fullmatch(folder.name) and folder.name not in map(str, datasets):
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
 
 
 def drop(home: Path, dataset: int) -> None:
     """Remove what there is of a dataset's generation; what cannot be, ``tidy`` will."""
     folder = folder_of(home, dataset)
     for each in (folder, *(folder.with_suffix(suffix) for suffix in (PART, OLD))):
-        shutil.rmtree(each, ignore_errors=True)
+        _remove(each)
 
 
 def _opened(folder: Path, record: Record) -> Snapshot:
@@ -159,6 +159,15 @@ def _opened(folder: Path, record: Record) -> Snapshot:
 
 def _part(home: Path, dataset: int) -> Path:
     return folder_of(home, dataset).with_suffix(PART)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder with what it holds, or the file or link that has its name, if that can be."""
+    if folder.is_symlink() or folder.is_file():
+        with suppress(OSError):
+            folder.unlink()
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _identity(record: Record) -> dict[str, Any]:

@@ -24,19 +24,27 @@ def read_entries(store: Store, record: Record, *, half: bool) -> Snapshot:
     home = store.home
     with _readable(store, record):
         kept = None if home is None else generation.load(home, record)
-        if kept is None or (kept[1].rounding and not half):
-            if home is not None and not store.read_only:
-                generation.drop(home, record.id)  # it could seem to fit later on
-            return read_all(store, record)
-        version, snapshot = kept
-        changed = list(_stored(store, record, since=version))
-        gone = store.reader.deletions(record.id, since=version)
-        rows = _rows_of([*(entry.id for entry in changed), *gone], snapshot.ids)
-        snapshot = snapshot.with_values(
-            {Place(0, rows[entry.id]): entry.values for entry in changed if entry.id in rows}
-        )
-        snapshot = snapshot.without(Place(0, rows[id]) for id in gone if id in rows)
-        return _with_entries(snapshot, record, (e for e in changed if e.id not in rows))
+        if kept is not None and not (kept[1].rounding and not half):
+            snapshot = _brought_up(store, record, *kept)
+            ids = snapshot.ids[snapshot.alive]
+            # The index may be of another copy of the database, which went its own way.
+            if store.reader.tally(record.id) == (len(ids), int(ids.sum())):
+                return snapshot
+        if home is not None and not store.read_only:
+            generation.drop(home, record.id)  # it could seem to fit later on
+        return read_all(store, record)
+
+
+def _brought_up(store: Store, record: Record, version: int, snapshot: Snapshot) -> Snapshot:
+    """Lay what changed since a version on what was kept of it."""
+    changed = list(_stored(store, record, since=version))
+    gone = store.reader.deletions(record.id, since=version)
+    rows = _rows_of([*(entry.id for entry in changed), *gone], snapshot.ids)
+    snapshot = snapshot.with_values(
+        {Place(0, rows[entry.id]): entry.values for entry in changed if entry.id in rows}
+    )
+    snapshot = snapshot.without(Place(0, rows[id]) for id in gone if id in rows)
+    return _with_entries(snapshot, record, (e for e in changed if e.id not in rows))
 
 
 def read_all(store: Store, record: Record) -> Snapshot:

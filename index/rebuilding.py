@@ -9,8 +9,10 @@ and a build that is stopped, or fails, changes nothing.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
+import time
 import weakref
 from atexit import register
 from collections.abc import Callable, Sequence
@@ -30,7 +32,9 @@ from index.vectors import Held, Rows, VectorBlock, halved, held_type, one_thread
 UNSKETCHED = 1 / 24  # of the rows may be new since the sketch: each costs as much as a scan
 GONE = 1 / 4  # of the sketched rows may be deleted
 
-FAILED = "a sketch could not be made, and every key is scanned until it can"
+REST = 600.0  # seconds after a build that failed, on a full disk perhaps: no write begins another
+
+FAILED = "a sketch could not be made, and every key is scanned until it can: in ten minutes or more"
 Go = Callable[[], bool]  # whether to go on
 
 log = logging.getLogger(__name__)
@@ -154,6 +158,7 @@ class Rebuilder:
         self._stopping = False
         self._asked = False  # for a build, since the last look
         self._busy = False
+        self._rests_until = -math.inf  # by the monotonic clock
         self._thread: threading.Thread | None = None
         self._at_last: Callable[[], None] | None = None  # done by the thread as it ends
         _running.add(self)
@@ -163,7 +168,7 @@ class Rebuilder:
         thread = threading.Thread(target=self._run, name="softdict-sketch", daemon=True)
         with self._turn:
             self._asked = True
-            if self._stopping or self._busy:
+            if self._busy or not self._may_build():
                 return
             self._busy = True
             try:
@@ -216,18 +221,23 @@ class Rebuilder:
             except Cancelled:
                 log.info("a sketch was not finished")
             except OSError as fault:
+                self._rests_until = time.monotonic() + REST
                 log.error("%s: %s", FAILED, fault)
             except Exception:
+                self._rests_until = time.monotonic() + REST
                 log.exception(FAILED)
         if self._at_last is not None:
             self._at_last()
+
+    def _may_build(self) -> bool:
+        return not self._stopping and time.monotonic() >= self._rests_until
 
     def _goes_on(self) -> bool:
         """Tell whether somebody asked since the last look; if not, this was the last."""
         with self._turn:
             if self._thread is not threading.current_thread():
                 return False  # Ctrl-C came into its start, and another one may have begun
-            self._busy = self._asked and not self._stopping
+            self._busy = self._asked and self._may_build()
             self._asked = False
             return self._busy
 

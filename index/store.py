@@ -43,10 +43,16 @@ from index.naming import composed
 from index.turns import in_turn
 
 Rows = NDArray[np.float32]
-FILE, LOCK = "softdict.db", "softdict.lock"
+FILE, LOG, LOCK = "softdict.db", "softdict.db-wal", "softdict.lock"
 APPLICATION = 0x736F6664  # "sofd", in the file's header: this database is ours
 SCHEMA_VERSION = 5
 LOOKED_THROUGH = 16  # datasets that are searched for vectors to use again
+MISSED = {  # of what has gone while it was open: what that means, and what to do
+    FILE: "nothing written now would stay; put back the one that was opened, or start anew",
+    LOG: "nothing written now would stay, but what was is kept if this process ends in peace (no "
+    "kill -9): end it, and start anew",
+    LOCK: "another process may write here, too; end both, and start one",
+}
 JOURNAL = 2**26  # bytes that the write-ahead log may keep after a large load
 PATIENCE = 30  # seconds to wait for another process
 UNWRITTEN = 2**21  # bytes of pages that SQLite holds until it commits (its cache_size)
@@ -162,10 +168,13 @@ class StoredEntry:
 
 
 def named_folder(given: str | Path) -> Path:
-    """Give the folder of this name, which is never the one that somebody happens to stand in."""
+    """Give the folder of this name, which is never the one that somebody happens to stand in.
+
+    It stays the same one where the process goes elsewhere.
+    """
     if not isinstance(given, str | Path) or given == "" or "\0" in str(given):
         raise InvalidRequest(Fault("path", "write the name of a folder"))
-    return Path(given)
+    return Path(given).absolute()
 
 
 class Store:
@@ -186,7 +195,7 @@ class Store:
             undo.callback(self._release)
             self._connection = self._connect()
             undo.callback(self._connection.close)
-            self._files = {name: _identity(home, name) for name in (FILE, LOCK)}
+            self._files = {name: _identity(home, name) for name in (FILE, LOG, LOCK)}
             # Where what is committed can be read without waiting for a write that goes on.
             self.reader = self if home is None or read_only else Store(home, read_only=True)
             undo.pop_all()
@@ -256,8 +265,14 @@ class Store:
             try:
                 yield
             except (sqlite3.DatabaseError, UnicodeDecodeError) as fault:
-                if getattr(fault, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                code = getattr(fault, "sqlite_errorcode", 0) & 0xFF
+                if code == sqlite3.SQLITE_BUSY:
                     raise Busy from fault  # another program writes, for longer than PATIENCE
+                if code == sqlite3.SQLITE_READONLY and self.home:
+                    raise ReadOnlyStore(
+                        f"cannot write to {self.home / FILE}: {fault}; what is beside it may be "
+                        "another user's"
+                    ) from fault
                 if self.home and (refusal := _full(self.home, fault) or _damaged(self.home, fault)):
                     raise refusal from fault
                 raise
@@ -301,9 +316,13 @@ class Store:
             " WHERE dataset = ? ORDER BY position",
             (row["id"],),
         )
+        rows = columns.fetchall()
+        names = [composed(name) for name, *_ in rows]  # older ones may have accents apart
+        if len(set(names)) < len(names):
+            names = [name for name, *_ in rows]
         listed = tuple(
-            Column(composed(name), kind, width, bool(attribute), unit)  # older ones may be apart
-            for name, kind, width, attribute, unit in columns
+            Column(name, kind, width, bool(attribute), unit)
+            for name, (_, kind, width, attribute, unit) in zip(names, rows, strict=True)
         )
         return Record(**{**dict(row), "columns": listed})
 
@@ -344,6 +363,13 @@ class Store:
                 "SELECT entry FROM deletions WHERE dataset = ? AND changed > ?", (dataset, since)
             )
             return [entry for (entry,) in rows]
+
+    def tally(self, dataset: int) -> tuple[int, int]:
+        """Count the entries of a dataset, and add up their ids."""
+        with self._turn():
+            query = "SELECT count(*), coalesce(sum(id), 0) FROM entries WHERE dataset = ?"
+            entries, ids = self._connection.execute(query, (dataset,)).fetchone()
+            return entries, ids
 
     def vectors(self, identity: str, texts: Sequence[str]) -> Iterator[tuple[str, Rows]]:
         """Give the vectors that entries of these texts have under an encoder.
@@ -400,6 +426,7 @@ class Store:
                 committing = True
                 self._connection.execute("COMMIT")
                 self._show()
+                self._take_room()
             except BaseException as fault:
                 refused = isinstance(fault, sqlite3.Error)
                 if committing and not refused and not self._connection.in_transaction:
@@ -422,11 +449,7 @@ class Store:
             if self.home is None or opened == _identity(self.home, name):
                 continue
             other = "another file now" if (self.home / name).exists() else "not there any more"
-            said = "another process may write here, too; end both, and start one"
-            if name == FILE:
-                said = "nothing written now would stay; put back the one that was opened, or start"
-                said += " anew"
-            raise StoreCorrupt(f"{self.home / name} is {other}: {said}")
+            raise StoreCorrupt(f"{self.home / name} is {other}: {MISSED[name]}")
 
     def outermost(self, lock: threading.RLock) -> AbstractContextManager[object]:
         """Give a turn that is taken before a transaction; refuse it inside one of this thread.
@@ -465,13 +488,25 @@ class Store:
         The log could then never begin anew: in the end it would take nothing, no deletion either,
         were it by many small changes.
         """
-        pages = self._pages()
-        if self.home is None or pages <= before:
+        if self.home is None or self._pages() <= before:
             return
-        (size,) = self._connection.execute("PRAGMA page_size").fetchone()
-        wanted = pages * size - (self.home / FILE).stat().st_size + UNWRITTEN
-        if wanted > shutil.disk_usage(self.home).free:
+        if self._promised(self.home) + UNWRITTEN > shutil.disk_usage(self.home).free:
             raise DiskFull(self.home)
+
+    def _promised(self, home: Path) -> int:
+        """Say how many bytes the database will grow by, of what is in the log."""
+        (size,) = self._connection.execute("PRAGMA page_size").fetchone()
+        return self._pages() * int(size) - (home / FILE).stat().st_size
+
+    def _take_room(self) -> None:
+        """Let the database grow at once where the disk is nearly full.
+
+        Later changes, which it need not grow for, could take that room into the log.
+        """
+        with suppress(OSError, sqlite3.Error):  # what was written is durable, and shown
+            promised = 0 if self.home is None else self._promised(self.home)
+            if promised > 0 and shutil.disk_usage(self.home).free < promised + JOURNAL:
+                self.checkpoint()
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Do something once this is durable; a rollback forgets it.
@@ -669,6 +704,10 @@ def _hold(home: Path) -> FileLock:
     except Timeout as fault:
         raise StoreLocked(home) from fault
     except OSError as fault:  # a folder that may only be read, or a file in its place
+        if _only_readable(home / LOCK):
+            raise ReadOnlyStore(
+                f"cannot write to {home / LOCK}: {fault.strerror}; it is another user's, perhaps"
+            ) from fault
         why = "it is no folder" if isinstance(fault, FileExistsError) else fault.strerror or fault
         raise ReadOnlyStore(
             f"cannot write to {home}: {why}; "
@@ -729,10 +768,10 @@ def _unopened(home: Path, fault: Exception) -> SoftDictError:
     beside it: SQLite would then see neither that process's locks nor its log.
     """
     file = home / FILE
-    barred = getattr(fault, "sqlite_errorcode", 0) & 0xFF in (
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_CANTOPEN,
-    )
+    code = getattr(fault, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_BUSY:  # another program has it for itself, for longer than PATIENCE
+        return StoreLocked(home)
+    barred = code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
     if barred and os.access(file, os.R_OK) and file.is_file() and not os.access(home, os.W_OK):
         return StoreCorrupt(
             f"{file} can only be read by who may write to its folder, for SQLite keeps files "
@@ -760,7 +799,9 @@ def _prepare(connection: sqlite3.Connection, *, read_only: bool) -> None:
             f"the database is of schema {version}: start the service once, or open it for writing, "
             f"which brings it to schema {SCHEMA_VERSION}"
         )
-    if tables and not (application == APPLICATION and version in {*MIGRATIONS, SCHEMA_VERSION}):
+    if tables and application != APPLICATION:
+        raise StoreCorrupt(f"{FILE} is a database of another program; name another folder")
+    if tables and version not in {*MIGRATIONS, SCHEMA_VERSION}:
         raise StoreCorrupt(
             f"the database is of schema {version} and this version of softdict reads "
             f"{SCHEMA_VERSION}; export with the version that wrote it, and load again"

@@ -882,6 +882,72 @@ def test_a_full_disk_ends_a_build_with_a_line_in_the_log_and_leaves_nothing(
         assert list((tmp_path / "generations").iterdir()) == []
 
 
+def test_after_a_build_that_failed_writes_begin_none_for_a_while(tmp_path, monkeypatch):
+    tried = []
+
+    def full(*_):
+        tried.append(time.monotonic())
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with SoftDict.open(tmp_path, encoder=ENCODER) as d:
+        with monkeypatch.context() as patch:
+            patch.setattr("index.generation.Codes.save", full)
+            d.update(SEEDS)
+            for number in range(3):
+                d.settle()
+                d[f"more {number}"] = 1.0
+            d.settle()
+            assert len(tried) == 1
+        d["another"] = 1.0
+        assert not d.settling
+        monkeypatch.setattr("index.rebuilding.REST", 0)
+        now = time.monotonic
+        monkeypatch.setattr("index.rebuilding.time.monotonic", lambda: now() + 601)
+        d["and another"] = 1.0
+        d.settle()
+
+        assert snapshot_of(d).sketch is not None
+
+
+@pytest.mark.parametrize("stray", ["1.old", "1.part", "1"])
+@pytest.mark.parametrize("kind", ["a file", "a link"])
+def test_what_has_the_name_of_a_generation_is_in_no_sketch_s_way(tmp_path, stray, kind):
+    with SoftDict.open(tmp_path, encoder=ENCODER) as d:
+        d["first"] = 1.0
+        (tmp_path / "generations").mkdir(exist_ok=True)
+        place = tmp_path / "generations" / stray
+        (tmp_path / "elsewhere").mkdir()
+        place.write_text("?") if kind == "a file" else place.symlink_to(tmp_path / "elsewhere")
+        for round in range(2):
+            d.update({f"{round} {key}": value for key, value in SEEDS.items()})
+            d.settle()
+
+            assert snapshot_of(d).sketch is not None
+            assert [each.name for each in (tmp_path / "generations").iterdir()] == ["1"]
+        assert (tmp_path / "generations" / "1").is_dir()
+        assert not (tmp_path / "generations" / "1").is_symlink()
+
+
+def test_an_index_of_another_copy_of_the_database_is_not_served(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    with SoftDict.open(first, encoder=ENCODER) as d:
+        d.update(SEEDS)
+        d.settle()
+    shutil.copytree(first, second, ignore=shutil.ignore_patterns("generations"))
+    with SoftDict.open(second) as d:  # the copy sees more changes, and others
+        for number in range(5):
+            d[f"key {number}"] = -1.0
+        d["only there"] = 1.0
+        held = dict(d)
+    with SoftDict.open(first) as d:
+        d.update({f"new {number}": 1.0 for number in range(100)})
+        d.settle()
+    shutil.copy(second / "softdict.db", first / "softdict.db")
+
+    with SoftDict.open(first) as d:
+        agrees(d, held)
+
+
 def test_a_build_that_is_stopped_leaves_nothing(tmp_path, monkeypatch):
     d = SoftDict.open(tmp_path, encoder=ENCODER)
     real = generation.empty_vectors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import io
 import json
 import os
@@ -253,13 +254,35 @@ def test_a_load_that_could_not_leave_the_log_is_refused(tmp_path, monkeypatch):
         catalog.delete("new")
 
 
+def nearly_full(monkeypatch, home, *, free):
+    """Have a disk say that it has so much room, less what the database takes from now on."""
+    file, usage = home / "softdict.db", shutil.disk_usage(home)
+    budget = file.stat().st_size + free
+    told = lambda _: usage._replace(free=budget - file.stat().st_size)  # noqa: E731
+    monkeypatch.setattr(shutil, "disk_usage", told)
+
+
+def test_where_the_disk_is_nearly_full_the_database_takes_its_room_at_once(tmp_path, monkeypatch):
+    """Changes that it need not grow for could fill that room, and no log would be brought in."""
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d["first"] = "x"
+        nearly_full(monkeypatch, tmp_path, free=UNWRITTEN + 10**6)
+        for number in range(20):
+            d[f"key {number}"] = "x" * 10_000
+            with closing(sqlite3.connect(tmp_path / "softdict.db")) as other:
+                (pages,), (size,) = (
+                    other.execute(f"PRAGMA {name}").fetchone()
+                    for name in ("page_count", "page_size")
+                )
+            assert (tmp_path / "softdict.db").stat().st_size == pages * size
+
+
 def test_many_small_writes_leave_room_for_a_deletion(tmp_path, monkeypatch):
     with Catalog.open(tmp_path) as catalog:
         catalog.load("big", ROWS, OPTIONS, encoder="random")
         small = catalog.create("small", encoder="random")
         catalog._store.checkpoint()
-        usage = shutil.disk_usage(tmp_path)._replace(free=UNWRITTEN + 50_000)
-        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+        nearly_full(monkeypatch, tmp_path, free=UNWRITTEN + 50_000)
         with pytest.raises(DiskFull):
             for number in range(100):  # a page holds two of them
                 small[f"key {number}"] = number
@@ -587,7 +610,7 @@ def test_a_stranger_s_file_is_refused(tmp_path):
             for _ in range(2):  # refused again: the lock was let go
                 with pytest.raises(StoreCorrupt):
                     Catalog.open(tmp_path / folder)
-        with pytest.raises(StoreCorrupt, match=f"is of schema {version} and this version"):
+        with pytest.raises(StoreCorrupt, match=r"softdict\.db is a database of another program"):
             Store(tmp_path / "other", read_only=True)
         assert other.execute("PRAGMA user_version").fetchone() == (version,)
     other.close()
@@ -919,6 +942,55 @@ def test_a_write_to_a_database_that_was_replaced_is_not_acknowledged(tmp_path):
         assert dict(catalog["d"]) == {"a": 1}
 
 
+def test_nothing_is_written_once_the_log_was_removed_and_what_was_is_kept(tmp_path):
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d["a"] = 1
+        (tmp_path / "softdict.db-wal").unlink()
+
+        with pytest.raises(StoreCorrupt, match=r"db-wal is not there any more: nothing written"):
+            d["b"] = 2
+        assert dict(d) == {"a": 1}
+    with SoftDict.open(tmp_path) as d:
+        assert dict(d) == {"a": 1}
+
+
+def test_a_folder_stays_the_same_one_where_the_process_goes_elsewhere(tmp_path, monkeypatch):
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with SoftDict.open("shop", encoder="random") as d:
+        d["a"] = 1
+        monkeypatch.chdir(tmp_path / "there")
+        d["b"] = 2
+
+    assert not (tmp_path / "there" / "shop").exists()
+    with SoftDict.open(tmp_path / "here" / "shop") as d:
+        assert dict(d) == {"a": 1, "b": 2}
+
+
+def test_a_lock_of_another_user_is_named(tmp_path, monkeypatch):
+    SoftDict.open(tmp_path, encoder="random").close()
+
+    def denied(*_, **__):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr("index.store.FileLock.acquire", denied)  # root may write to any
+    monkeypatch.setattr("index.store._only_readable", lambda file: file.name == "softdict.lock")
+    with pytest.raises(ReadOnlyStore, match=r"softdict\.lock: Permission denied; it is another"):
+        SoftDict.open(tmp_path)
+
+
+def test_a_database_that_another_program_has_for_itself_is_locked(tmp_path, monkeypatch):
+    monkeypatch.setattr("index.store.PATIENCE", 0.1)
+    SoftDict.open(tmp_path, encoder="random").close()
+    with closing(sqlite3.connect(tmp_path / "softdict.db", isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreLocked):
+            SoftDict.open(tmp_path)
+        other.execute("ROLLBACK")
+
+
 def test_nothing_is_written_once_the_lock_was_removed_or_is_another(tmp_path):
     with Catalog.open(tmp_path) as catalog:
         catalog.create("d", encoder="random")["a"] = 1
@@ -1114,6 +1186,17 @@ def test_a_database_of_the_first_schema_is_brought_to_this_one(tmp_path: Path) -
         (Column("price", "number"),),
     )
     assert (entry.key, entry.values, entry.vector.tolist()) == ("a", (4,), [1.0, 0.0])
+
+
+def test_of_columns_that_differ_in_how_accents_are_stored_none_is_lost(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        columns = [Column("e", "number"), Column("caf\u00e9", "number")]
+        catalog.create("d", columns=columns, encoder="random")["a"] = {"e": 1, "caf\u00e9": 2}
+    for name, names in (("e\u0301", {"\u00e9": 1, "caf\u00e9": 2}), ("cafe\u0301", None)):
+        with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection, connection:
+            connection.execute("UPDATE columns SET name = ? WHERE position = 0", (name,))
+        with Catalog.open(tmp_path, read_only=True) as catalog:
+            assert catalog["d"]["a"] == (names or {name: 1, "caf\u00e9": 2})
 
 
 def test_the_unit_of_numbers_is_kept(tmp_path: Path) -> None:
