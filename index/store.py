@@ -504,8 +504,9 @@ class Store:
         Later changes, which it need not grow for, could take that room into the log.
         """
         with suppress(OSError, sqlite3.Error):  # what was written is durable, and shown
-            promised = 0 if self.home is None else self._promised(self.home)
-            if promised > 0 and shutil.disk_usage(self.home).free < promised + JOURNAL:
+            home = self.home
+            promised = 0 if home is None else self._promised(home)
+            if home and promised > 0 and shutil.disk_usage(home).free < promised + JOURNAL:
                 self.checkpoint()
 
     def after_commit(self, action: Callable[[], None]) -> None:

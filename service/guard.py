@@ -13,6 +13,7 @@ import ipaddress
 from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
 from flask import Flask, Response, request
+from werkzeug.http import parse_date
 
 from .errors import CrossOrigin, MalformedRequest, UntrustedHost
 from .settings import Settings
@@ -42,6 +43,7 @@ def install(app: Flask, settings: Settings) -> None:
         if request.method not in SAFE:
             _check_origin()
         _check_text()
+        _drop_odd_dates()
 
     @app.after_request
     def _harden(response: Response) -> Response:
@@ -88,6 +90,15 @@ def _check_origin() -> None:
         raise CrossOrigin(origin)
     if site not in ("same-origin", "none"):
         raise CrossOrigin(origin or site)
+
+
+def _drop_odd_dates() -> None:
+    """Drop a date that no calendar has: a condition with one is ignored (RFC 9110 §13.1.3)."""
+    for name in ("HTTP_IF_MODIFIED_SINCE", "HTTP_IF_UNMODIFIED_SINCE", "HTTP_IF_RANGE"):
+        try:
+            parse_date(request.environ.get(name))
+        except OverflowError:
+            del request.environ[name]
 
 
 def _check_text() -> None:

@@ -29,9 +29,10 @@ from waitress import wasyncore
 from waitress.buffers import OverflowableBuffer
 from waitress.channel import ClientDisconnected, HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
+from waitress.receiver import ChunkedReceiver
 from waitress.server import BaseWSGIServer, create_server
 from waitress.task import ErrorTask, WSGITask
-from waitress.utilities import Error
+from waitress.utilities import BadRequest, Error
 
 from index.errors import DiskFull
 from index.platform import few_arenas, files_at_a_time
@@ -46,13 +47,25 @@ from .settings import Settings
 
 SENDING = 5.0  # seconds in which what was answered is sent on after a stop
 LINGERING = 10.0  # seconds in which a client may end what it sends, once it has its last answer
+UNREAD = 2**20  # bytes of answers, and no other is made on a connection whose client sends ahead
+MOST_HEADERS = 2**16  # bytes
+MOST_CONTROL = 2**14  # bytes of a chunk's size and what is said with it, and of a trailer
 BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
+REQUEST_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+ [^ ]+( HTTP/[0-9]\.[0-9])?")
+BLANKS = re.compile(rb"[ \t]{100}|\n[ \t]")
 
 log = logging.getLogger(__name__)
 
 
 class _Task(WSGITask):
     def build_response_header(self) -> bytes:
+        """End the connection with this answer if others wait to be read, and the client asks on.
+
+        Each of them may take a file of its own.
+        """
+        channel = self.channel
+        if len(channel.requests) > 1 and channel.total_outbufs_len > UNREAD:
+            self.set_close_on_finish()
         header: bytes = super().build_response_header()
         command = self.request.command  # type: ignore[attr-defined]
         if command == "HEAD":  # no body, and so no last chunk of one
@@ -101,12 +114,22 @@ class _Parser(HTTPRequestParser):
                 self.close()
             self.body_rcv, self.completed, consumed = None, True, len(data)
             self.error = _NoRoom(str(error))
+        body = self.body_rcv
+        unended = isinstance(body, ChunkedReceiver) and len(body.control_line) + len(body.trailer)
+        if unended > MOST_CONTROL and not self.completed:
+            self.error = BadRequest("the size of a chunk, or the trailer, does not end")
+            self.completed = True
         if self.error is not None:
             self.expect_continue = False
         return consumed
 
     def parse_header(self, header_plus: bytes) -> None:
         line, end, headers = header_plus.partition(b"\r\n")
+        # Waitress's own patterns can take minutes to find out, and all others wait meanwhile.
+        if not REQUEST_LINE.fullmatch(line) or BLANKS.search(headers):
+            raise ParsingError("this is no request of HTTP/1.1")
+        if len(headers) > MOST_HEADERS:
+            raise ParsingError(f"the headers are larger than {MOST_HEADERS:,} bytes")
         try:
             super().parse_header(BEYOND_ASCII.sub(_percent, line) + end + headers)
         except ValueError as error:  # of an address such as http://[

@@ -150,6 +150,7 @@ def _work(order: Order, state: Runtime) -> Callable[[Report], LoadReport]:
         on_error=query.on_error,
         duplicates=query.duplicates,
         max_rows=settings.max_rows,
+        max_unpacked=settings.max_upload,
         max_key_length=settings.max_key,
     )
     return lambda progress: state.catalog.load(

@@ -2368,6 +2368,54 @@ def test_a_json_document_too_large_to_hold_is_sent_to_json_lines(
 def test_more_columns_than_any_table_has_are_refused() -> None:
     with pytest.raises(UnreadableSource, match="more than 1,000 columns"):
         read_table(json.dumps([{f"c{n}": 1 for n in range(1_001)}]).encode())
+    rows = b"".join(b'{"key": "%d", "c%d": 1}\n' % (n, n) for n in range(1_001))
+    with pytest.raises(UnreadableSource, match="more than 1,000 columns"):
+        read_table(rows, LoadOptions(format="jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("fmt", "content"),
+    [
+        ("csv", b"," * 1_001 + b"\n" + b"1," * 1_001 + b"1\n"),
+        ("csv", b"a;b,c|" * 10_000 + b"\n"),
+        ("json", json.dumps([{f"c{n}": 1 for n in range(1_001)}]).encode()),
+    ],
+    ids=["empty names", "any delimiter", "json"],
+)
+def test_more_columns_than_any_table_has_are_not_looked_at(
+    fmt: Any, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million of them took a minute and three gigabytes."""
+    for looked_at in ("index.loading.csv_rows.is_header", "index.loading.table.Inference.add"):
+        monkeypatch.setattr(looked_at, lambda *_: pytest.fail("they were looked at"))
+
+    with pytest.raises(UnreadableSource, match="more than 1,000 columns"):
+        read_table(content, LoadOptions(format=fmt))
+
+
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize(
+    ("column", "most"),
+    [
+        (pa.array(["x" * 100_000] * 50), 50 * 100_000),
+        (pa.array([[0.0] * 1_000] * 50), 50 * 1_000),
+        (pa.array([0] * 50), 50),
+    ],
+    ids=["text", "list", "number"],
+)
+def test_parquet_is_read_up_to_what_it_may_unpack_to(
+    column: pa.Array, most: int, plain: bool
+) -> None:
+    table = pa.table({"key": [f"{n:03}" for n in range(50)], "v": column})
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd", use_dictionary=not plain)
+    most += 50 * 3
+
+    for allowed in (None, most):
+        options = LoadOptions(format="parquet", max_unpacked=allowed)
+        assert read_table(sink.getvalue(), options).entries == 50
+    with pytest.raises(UnreadableSource, match=f"unpacks to more than {most - 1:,} characters"):
+        read_table(sink.getvalue(), replace(options, max_unpacked=most - 1))
 
 
 def test_skipping_every_row_is_no_load() -> None:
@@ -2410,6 +2458,7 @@ def test_every_wrong_option_is_named_at_once() -> None:
         "delimiter": ";;",
         "encoding": "klingon",
         "max_rows": 0,
+        "max_unpacked": -1,
     }
     with pytest.raises(InvalidRequest) as caught:
         read_table(b"a,1\n", LoadOptions(**options))
@@ -2432,6 +2481,7 @@ def test_every_option_of_a_wrong_kind_is_named_at_once() -> None:
         "header": "yes",
         "encoding": 8,
         "max_rows": "10",
+        "max_unpacked": 1.5,
         "max_key_length": None,
     }
     with pytest.raises(InvalidRequest) as caught:

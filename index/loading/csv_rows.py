@@ -17,13 +17,13 @@ from index.loading.dialect import (
 )
 from index.loading.header import header_below, is_header
 from index.loading.options import LoadOptions
-from index.loading.rows import Reader, Row
+from index.loading.rows import Reader, Row, check_width
 from index.loading.sources import Source
 from index.loading.text import bounded_lines, find_encoding, open_text
 from index.naming import composed
 from index.wording import counted
 
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_QUOTED = re.compile(r'"[^"]*"')  # of a doubled quote, two of them meet
 
 
 class CsvReader(Reader):
@@ -58,6 +58,7 @@ class CsvReader(Reader):
         line, first, fault = rows[0]
         if fault:
             raise UnreadableSource(f"{self._source.name}: line {line}: {fault}")
+        check_width(first, self._source.name)
         cells = [cells for _, cells, fault in rows if not fault]
         found = self._dialect.markdown or is_header(cells)
         self._has_header = found if wanted is None else wanted

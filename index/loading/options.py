@@ -26,6 +26,7 @@ KINDS: dict[str, tuple[Any, str]] = {
     "encoding": (str | None, "the name of one, such as utf-8"),
     "decimal": (str | None, "point or comma"),
     "max_rows": (int | None, "a whole number"),
+    "max_unpacked": (int | None, "a whole number"),
     "max_key_length": (int, "a whole number"),
 }
 COLUMN_CHOICES = ("number", "vector", "category", "text", "skip")
@@ -63,6 +64,9 @@ class LoadOptions:
         and its most frequent labels.
     max_rows : int, optional
         Refuse a table of more rows.
+    max_unpacked : int, optional
+        Refuse a Parquet file that unpacks to more: the characters of its texts, and one for each
+        other cell and for each component of a list. One of a few bytes may hold gigabytes.
     max_key_length : int
         In characters; 10,000 at most.
     """
@@ -79,6 +83,7 @@ class LoadOptions:
     on_error: OnError = "stop"
     duplicates: Duplicates = "error"
     max_rows: int | None = None
+    max_unpacked: int | None = None
     max_key_length: int = LONGEST_KEY
 
     def __post_init__(self) -> None:
@@ -135,7 +140,8 @@ class LoadOptions:
             yield Fault("delimiter", f"{self.delimiter!r} is not one character such as , or ;")
         if self.encoding is not None and not _is_text_encoding(self.encoding):
             yield Fault("encoding", f"{self.encoding!r} is no encoding; utf-8, cp1252… are")
-        for where, number in (("max_rows", self.max_rows), ("max_key_length", self.max_key_length)):
+        for where in ("max_rows", "max_unpacked", "max_key_length"):
+            number = getattr(self, where)
             if isinstance(number, bool):
                 yield Fault(where, f"write {KINDS[where][1]}")
             elif number is not None and number < 1:

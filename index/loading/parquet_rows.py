@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from typing import Any, TypeVar, cast
@@ -40,7 +40,7 @@ class ParquetReader(Reader):
     """Columns of Parquet, row by row. ``line`` counts rows from 1."""
 
     def __init__(self, source: Source, options: LoadOptions) -> None:
-        self._source = source
+        self._source, self._most = source, options.max_unpacked
         with self._open() as file:
             schema = file.schema_arrow
         skipped = {name for name, wanted in options.columns.items() if wanted == "skip"}
@@ -117,16 +117,39 @@ class ParquetReader(Reader):
             # Of a text in every row the file has one: written out, a small file could fill us.
             files = [stack.enter_context(self._open(distinct=self._texts)) for _ in parts]
             self._check_fits(files[0].metadata)
-            columns = (self._rows(file, *part) for file, part in zip(files, parts, strict=True))
+            unpacked = self._unpacked_within()
+            columns = (
+                self._rows(file, *part, unpacked) for file, part in zip(files, parts, strict=True)
+            )
             for line, row in enumerate(zip(*columns, strict=True), 1):
                 yield Row(line, dict(zip(names, chain.from_iterable(row), strict=True)))
 
-    def _rows(self, file: Any, names: Sequence[str], size: int) -> Iterator[tuple[Any, ...]]:
+    def _rows(
+        self, file: Any, names: Sequence[str], size: int, unpacked: Callable[[list[Any]], None]
+    ) -> Iterator[tuple[Any, ...]]:
         """Go through some of the columns, so many rows at a time."""
         called = [self._called[name] for name in names]
         for batch in file.iter_batches(size, columns=called):
             # By name: with the column "s.x" comes the field x of a column s.
-            yield from zip(*(self._cells(n, batch.column(n)) for n in called), strict=True)
+            columns = [self._cells(n, batch.column(n)) for n in called]
+            for cells in columns:
+                unpacked(cells)
+            yield from zip(*columns, strict=True)
+
+    def _unpacked_within(self) -> Callable[[list[Any]], None]:
+        """Give what adds up the cells of one pass, and refuses more than may be unpacked."""
+        total = 0
+
+        def unpacked(cells: list[Any]) -> None:
+            nonlocal total
+            total += sum(len(cell) if isinstance(cell, str | list) else 1 for cell in cells)
+            if self._most is not None and total > self._most:
+                raise UnreadableSource(
+                    f"{self._source.name} unpacks to more than {self._most:,} characters and "
+                    "numbers, as many as a file may have bytes"
+                )
+
+        return unpacked
 
     def _check_fits(self, file: Any) -> None:
         """Refuse a group of rows whose texts, which are read together, memory would not hold."""

@@ -6,6 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from index.errors import UnreadableSource
+
+MOST_COLUMNS = 1_000
+
 # Columns of what has no name, as in JSON's {key: value} and [key, value].
 KEYED, BARE = "\0key", "\0value"
 
@@ -44,3 +48,12 @@ class Reader(ABC):
 
     @abstractmethod
     def __iter__(self) -> Iterator[Row]: ...
+
+
+def check_width(columns: Collection[object], source: str) -> None:
+    """Refuse more columns than are any use, before each of them is looked at."""
+    if len(columns) > MOST_COLUMNS:
+        raise UnreadableSource(
+            f"{source} has more than {MOST_COLUMNS:,} columns; "
+            "are its rows and columns the wrong way round?"
+        )

@@ -33,7 +33,7 @@ from index.loading.kinds import kind_in_json, kind_in_text
 from index.loading.layout import lay_out
 from index.loading.merge import Mean, Values
 from index.loading.options import LEAVE_OUT, LoadOptions
-from index.loading.rows import Row
+from index.loading.rows import Row, check_width
 from index.loading.sources import Source
 from index.naming import composed
 from index.pace import Report
@@ -41,7 +41,6 @@ from index.values import EXACT
 from index.wording import counted, shown
 
 BAD_ROWS_KEPT = 100
-MOST_COLUMNS = 1_000
 MOST_HELD = 1 << 24  # bytes of keys and values; of a short key and two numbers 100,000 rows
 _SHORT_KEY = 64  # characters; of a longer key a digest is remembered
 
@@ -117,6 +116,7 @@ class Table:
 
     def _inspect(self, ticker: _Ticker) -> Inference:
         reader, most = self._reader, self._options.max_rows
+        check_width(reader.names, self._source.name)
         kind = kind_in_text if reader.textual else kind_in_json
         inference = Inference(
             kind, names=reader.names, delimiter=reader.delimiter, decimal=self._options.decimal
@@ -128,12 +128,9 @@ class Table:
                 raise UnreadableSource(
                     f"{self._source.name} has more than {rows}, as max_rows says"
                 )
+            check_width(row.cells, self._source.name)
             inference.add(row.cells, row.entry or row.line)
-            if len(inference.profiles) > MOST_COLUMNS:
-                raise UnreadableSource(
-                    f"{self._source.name} has more than {MOST_COLUMNS:,} columns; "
-                    "are its rows and columns the wrong way round?"
-                )
+            check_width(inference.profiles, self._source.name)
             ticker.tick(self.rows)
         ticker.end(self.rows)
         if not self.rows:

@@ -605,6 +605,19 @@ def test_an_upload_above_the_limit_is_refused_and_the_limit_named(
     assert client.get("/datasets").get_json() == {"datasets": []}
 
 
+def test_parquet_that_unpacks_beyond_the_limit_is_refused(make: Make) -> None:
+    client = make(max_upload=10_000)
+    sink = io.BytesIO()
+    table = pa.table({"key": ["a", "b"], "text": ["x" * 9_000] * 2})
+    pyarrow.parquet.write_table(table, sink, compression="zstd")
+    assert len(sink.getvalue()) < 5_000
+    reply = client.post("/datasets?name=p&format=parquet", data=sink.getvalue())
+
+    assert (reply.status_code, reply.get_json()["type"]) == (422, "/problems/unreadable-source")
+    assert "unpacks to more than 10,000 characters" in reply.get_json()["detail"]
+    assert client.get("/datasets").get_json() == {"datasets": []}
+
+
 def test_rows_above_the_limit_are_refused(make: Make) -> None:
     client = make(max_rows=2)
     reply = client.post("/datasets", json={"name": "p", "entries": {"a": 1, "b": 2, "c": 3}})

@@ -143,6 +143,50 @@ def test_what_is_not_http_is_a_problem(service: Service, request_: bytes) -> Non
 
 
 @pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET a://" + b"1" * 20_000 + b" x\r\n\r\n",
+        b"GET a://" + b"a" * 20_000 + b" x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX:" + b" " * 100_000 + b"x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX:\r\n" + b" \r\n" * 50_000 + b" a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\n" + b"a: b\r\n" * 12_000 + b"\r\n",
+    ],
+    ids=["digits", "letters", "blanks", "folded lines", "many headers"],
+)
+def test_what_waitress_would_take_minutes_to_refuse_is_refused_before(
+    service: Service, request_: bytes
+) -> None:
+    """The others, whom one thread reads and writes for, would wait as long: a minute here."""
+    reply = raw(service, request_)
+
+    assert (reply.status, reply.headers["Content-Type"]) == (400, "application/problem+json")
+    assert "HTTP/1.1" in reply.json["detail"] or "headers are larger" in reply.json["detail"]
+
+
+@pytest.mark.parametrize("rest", [b"8;" + b"a" * 40_000, b"0\r\n" + b"a: b\r\n" * 5_000])
+def test_the_size_of_a_chunk_and_a_trailer_end(service: Service, rest: bytes) -> None:
+    head = b"POST /search HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    reply = raw(service, head + rest)
+
+    assert (reply.status, reply.headers["Connection"]) == (400, "close")
+    assert "does not end" in reply.json["detail"]
+
+
+@pytest.mark.parametrize("name", ["If-Modified-Since", "If-Unmodified-Since", "If-Range"])
+@pytest.mark.parametrize(
+    "date", ["Mon, 01 Jan 99999999999 00:00:00 GMT", "1 Jan 2020 00:00:00 +99999999999999999"]
+)
+def test_a_date_that_no_calendar_has_is_no_condition(
+    service: Service, name: str, date: str
+) -> None:
+    headers = {name: date, **({"Range": "bytes=0-9"} if name == "If-Range" else {})}
+    reply = service.ask("GET", "/page/page.js", headers=headers)
+
+    assert reply.status in (200, 206)
+    assert "Traceback" not in service.log
+
+
+@pytest.mark.parametrize(
     "head",
     [
         b"POST /search HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 4",
@@ -255,6 +299,27 @@ def test_readers_who_stop_reading_hold_up_nobody(tmp_path: Path) -> None:
 
     assert health.status == 200
     assert received.partition(b"\r\n\r\n")[2] == table
+
+
+def test_who_asks_on_without_reading_gets_no_more_than_an_answer_or_two(tmp_path: Path) -> None:
+    """Each of a megabyte or more may take a file, and room on the disk, until it is read."""
+    one = b"GET /datasets/fat/entries/a HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with (
+        Service(tmp_path, SOFTDICT_ENCODER="random", SOFTDICT_BUNDLED="0") as service,
+        ExitStack() as stack,
+    ):
+        entries = {"a": "x" * 5_000_000}
+        assert (
+            service.post("/datasets", {"name": "fat", "wait": True, "entries": entries}).status
+            == 201
+        )
+        slow = reader(service, stack, one * 60)
+        time.sleep(2)  # in which it reads nothing
+        received = b"".join(iter(lambda: slow.recv(2**20), b""))
+
+    assert 1 <= received.count(b"HTTP/1.1 200 OK") <= 3
+    assert received.count(b"Connection: close") == 1
+    assert received.endswith(b"}"), "and the last is whole"
 
 
 def test_an_answer_that_there_is_no_room_for_breaks_the_connection(tmp_path: Path) -> None:
