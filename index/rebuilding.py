@@ -34,7 +34,10 @@ GONE = 1 / 4  # of the sketched rows may be deleted
 
 REST = 600.0  # seconds after a build that failed, on a full disk perhaps: no write begins another
 
-FAILED = "a sketch could not be made, and every key is scanned until it can: in ten minutes or more"
+FAILED = (
+    "a sketch could not be made, and every key is scanned until it can: "
+    f"in {REST / 60:.0f} minutes or more"
+)
 Go = Callable[[], bool]  # whether to go on
 
 log = logging.getLogger(__name__)

@@ -503,10 +503,11 @@ class Store:
 
         Later changes, which it need not grow for, could take that room into the log.
         """
+        if self.home is None:
+            return
         with suppress(OSError, sqlite3.Error):  # what was written is durable, and shown
-            home = self.home
-            promised = 0 if home is None else self._promised(home)
-            if home and promised > 0 and shutil.disk_usage(home).free < promised + JOURNAL:
+            promised = self._promised(self.home)
+            if promised > 0 and shutil.disk_usage(self.home).free < promised + JOURNAL:
                 self.checkpoint()
 
     def after_commit(self, action: Callable[[], None]) -> None:
@@ -728,7 +729,7 @@ def _damaged(home: Path, fault: Exception) -> StoreCorrupt | None:
     if not _no_text(fault) and getattr(fault, "sqlite_errorcode", 0) & 0xFF not in known:
         return None
     return StoreCorrupt(
-        f"{home / FILE} is damaged: {fault}; end whatever has it open, delete {FILE}-wal, "
+        f"{home / FILE} is damaged: {fault}; end whatever has it open, delete {LOG}, "
         f"{FILE}-shm and generations, and put a copy in its place"
     )
 

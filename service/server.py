@@ -115,8 +115,11 @@ class _Parser(HTTPRequestParser):
             self.body_rcv, self.completed, consumed = None, True, len(data)
             self.error = _NoRoom(str(error))
         body = self.body_rcv
-        unended = isinstance(body, ChunkedReceiver) and len(body.control_line) + len(body.trailer)
-        if unended > MOST_CONTROL and not self.completed:
+        if (
+            isinstance(body, ChunkedReceiver)
+            and not self.completed
+            and len(body.control_line) + len(body.trailer) > MOST_CONTROL
+        ):
             self.error = BadRequest("the size of a chunk, or the trailer, does not end")
             self.completed = True
         if self.error is not None:

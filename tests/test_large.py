@@ -900,7 +900,6 @@ def test_after_a_build_that_failed_writes_begin_none_for_a_while(tmp_path, monke
             assert len(tried) == 1
         d["another"] = 1.0
         assert not d.settling
-        monkeypatch.setattr("index.rebuilding.REST", 0)
         now = time.monotonic
         monkeypatch.setattr("index.rebuilding.time.monotonic", lambda: now() + 601)
         d["and another"] = 1.0

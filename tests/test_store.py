@@ -258,7 +258,10 @@ def nearly_full(monkeypatch, home, *, free):
     """Have a disk say that it has so much room, less what the database takes from now on."""
     file, usage = home / "softdict.db", shutil.disk_usage(home)
     budget = file.stat().st_size + free
-    told = lambda _: usage._replace(free=budget - file.stat().st_size)  # noqa: E731
+
+    def told(_):
+        return usage._replace(free=budget - file.stat().st_size)
+
     monkeypatch.setattr(shutil, "disk_usage", told)
 
 

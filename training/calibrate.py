@@ -108,6 +108,12 @@ def sources(encode, prepared: Path, folder: Path, seed: int) -> list[Source]:
     return found
 
 
+def size(source: Source, rng) -> int:
+    """Draw how many keys a dictionary has, 1 to ``crowds.MANY_KEYS``, in equal ratios."""
+    most = min(crowds.MANY_KEYS, source.scores.shape[1])
+    return round(math.exp(rng.uniform(0, math.log(most))))
+
+
 def draw(
     source: Source, q: int, n: int, answered: bool, rng, as_tables: bool = False
 ) -> tuple[np.ndarray, int]:
@@ -164,9 +170,7 @@ def examples(source: Source, fit: bool, seed: int) -> tuple[np.ndarray, np.ndarr
     for _ in range(TRIALS):
         q = rng.choice(queries)
         answered = bool(rng.random() < 0.5) and source.query_group[q] in source.key_group
-        most = min(crowds.MANY_KEYS, source.scores.shape[1])
-        n = round(math.exp(rng.uniform(0, math.log(most))))
-        places, _ = draw(source, q, n, answered, rng)
+        places, _ = draw(source, q, size(source, rng), answered, rng)
         found = features(source.scores[q, places])
         rows.append([found[name] for name in FEATURES])
         answers.append(answered)
@@ -222,7 +226,6 @@ def of_tables(found: list[Source], coefficients: dict[str, float], seed: int) ->
     report = {}
     for source in found:
         inside = np.isin(source.query_group, source.key_group)
-        most = min(crowds.MANY_KEYS, source.scores.shape[1])
         figures = {}
         for name, answered, usable in (
             ("held", True, inside), ("left out", False, inside), ("outside", False, ~inside),
@@ -230,8 +233,7 @@ def of_tables(found: list[Source], coefficients: dict[str, float], seed: int) ->
             queries = np.flatnonzero(usable & ~source.fit)
             said = []
             for q in rng.choice(queries, TRIALS) if len(queries) else ():
-                n = round(math.exp(rng.uniform(0, math.log(most))))
-                places, _ = draw(source, q, n, answered, rng, as_tables=True)
+                places, _ = draw(source, q, size(source, rng), answered, rng, as_tables=True)
                 top = float(source.scores[q, places].max())
                 said.append(confidence(top, len(places), coefficients))
             if said:

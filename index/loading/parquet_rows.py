@@ -125,25 +125,31 @@ class ParquetReader(Reader):
                 yield Row(line, dict(zip(names, chain.from_iterable(row), strict=True)))
 
     def _rows(
-        self, file: Any, names: Sequence[str], size: int, unpacked: Callable[[list[Any]], None]
+        self,
+        file: Any,
+        names: Sequence[str],
+        size: int,
+        unpacked: Callable[[list[list[Any]]], None],
     ) -> Iterator[tuple[Any, ...]]:
         """Go through some of the columns, so many rows at a time."""
         called = [self._called[name] for name in names]
         for batch in file.iter_batches(size, columns=called):
             # By name: with the column "s.x" comes the field x of a column s.
             columns = [self._cells(n, batch.column(n)) for n in called]
-            for cells in columns:
-                unpacked(cells)
+            unpacked(columns)
             yield from zip(*columns, strict=True)
 
-    def _unpacked_within(self) -> Callable[[list[Any]], None]:
-        """Give what adds up the cells of one pass, and refuses more than may be unpacked."""
+    def _unpacked_within(self) -> Callable[[list[list[Any]]], None]:
+        """Give what adds up the columns of one pass, and refuses more than may be unpacked."""
         total = 0
 
-        def unpacked(cells: list[Any]) -> None:
+        def unpacked(columns: list[list[Any]]) -> None:
             nonlocal total
-            total += sum(len(cell) if isinstance(cell, str | list) else 1 for cell in cells)
-            if self._most is not None and total > self._most:
+            if self._most is None:
+                return
+            for cell in chain.from_iterable(columns):
+                total += len(cell) if isinstance(cell, str | list) else 1
+            if total > self._most:
                 raise UnreadableSource(
                     f"{self._source.name} unpacks to more than {self._most:,} characters and "
                     "numbers, as many as a file may have bytes"

@@ -484,7 +484,8 @@ function drawOthers(blends) {
   return [others];
 }
 
-const namesLabels = (dataset, where) => (columns[dataset] ?? []).some(({ name, type }) => ["category", "text"].includes(type) && where.includes(name));
+const holdsLabels = ({ type }) => ["category", "text"].includes(type); // of a column, or its blend
+const namesLabels = (dataset, where) => (columns[dataset] ?? []).filter(holdsLabels).some(({ name }) => where.includes(name));
 
 function drawBlend(name, blend, soft) {
   const box = element("div", isFaint(blend) ? "blend faint" : "blend", element("h3", "column", name), ...drawKnown(blend));
@@ -779,7 +780,7 @@ function drawSum(name, blend, rows, others, error) {
   const terms = valued.map(({ weight, values }) => `${number(weight, 3)} · ${spelled(values[name])}`);
   const sum = [...terms, ...(others ? ["…"] : [])].join(" + ");
   const whole = known(blend).length ? `(${sum}) / ${number(blend.known, 3)}` : sum;
-  const equals = ["category", "text"].includes(blend.type) ? "→" : error ? "≈" : "=";
+  const equals = holdsLabels(blend) ? "→" : error ? "≈" : "=";
   return element("p", "", `${name}: ${whole} ${equals} ${short(brief(blend, name))}`);
 }
 
