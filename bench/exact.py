@@ -82,6 +82,7 @@ def answering(snapshot: Snapshot, asked: np.ndarray) -> Callable[[], object]:
         dimension=DIMENSION,
         temperature=str(TEMPERATURE),
         fitted=None,
+        margins="{}",
         fitted_entries=0,
         moved=0,
         tolerance=None,

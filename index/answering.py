@@ -18,6 +18,7 @@ from index.encoders import EncoderWorker
 from index.errors import Fault, InvalidRequest
 from index.explaining import explained
 from index.masks import AsOf, parse_as_of
+from index.prediction import with_predictions
 from index.search import AT_ONCE, Attention, Rows, Tau, attend_keys
 from index.settings import parse_tolerance, standing_tolerance
 from index.snapshot import Place, Snapshot
@@ -174,6 +175,7 @@ def _answers(
         for number, attention in enumerate(found, start):
             query, row = question.queries[number], rows[number]
             blend = blend_attention(snapshot, row, attention, allowed=allowed, tolerance=tolerance)
+            blend = with_predictions(blend, record.margins, attention.temperature)
             trust = confidence(attention.best, attention.keys, encoder.calibration)
             if trust is not None and _entry(query, snapshot, allowed) is not None:
                 trust = 1.0

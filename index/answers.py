@@ -34,7 +34,10 @@ class Column:
 class NumberBlend:
     """Weighted mean and standard deviation; ``level`` of the weight lies in ``interval``.
 
-    They describe the table, over the ``known`` share of the weight whose keys have a value.
+    They describe the table, over the ``known`` share of the weight whose keys have a value. A value
+    that is not in the table lies in ``prediction_interval`` with a probability of ``level``, if its
+    key is one such as the table's: it held as many of those that were left out. None where there
+    are too few to tell.
     """
 
     mean: float
@@ -44,6 +47,7 @@ class NumberBlend:
     known: float
     level: float = 0.9
     unit: str | None = None
+    prediction_interval: tuple[float, float] | None = None
     type: Literal["number"] = "number"
 
     @property

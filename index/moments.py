@@ -116,10 +116,10 @@ class Moments:
             yield store
 
     def show(self, after: Snapshot, *, refit: bool = False) -> None:
-        """Fit τ if that is due, and show readers the result once it is durable."""
+        """Fit anew if that is due, and show readers the result once it is durable."""
         store, record = self.store, self.store.record(self.record.id)
         if refit or due(record):
-            store.set_fit(record.id, *fit_snapshot(after, record))
+            store.set_fit(record.id, fit_snapshot(after, record))
             record = store.record(record.id)
         shown = Moment(record, after.tidied())  # read now: after the commit nothing may fail
         store.after_commit(lambda: self._publish(shown))

@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import astuple, dataclass
 from itertools import count
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -45,7 +45,7 @@ from index.turns import in_turn
 Rows = NDArray[np.float32]
 FILE, LOG, LOCK = "softdict.db", "softdict.db-wal", "softdict.lock"
 APPLICATION = 0x736F6664  # "sofd", in the file's header: this database is ours
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 LOOKED_THROUGH = 16  # datasets that are searched for vectors to use again
 MISSED = {  # of what has gone while it was open: what that means, and what to do
     FILE: "nothing written now would stay; put back the one that was opened, or start anew",
@@ -67,6 +67,7 @@ CREATE TABLE datasets (
     dimension INTEGER,              -- components of a vector
     temperature TEXT NOT NULL,      -- the setting
     fitted REAL,                    -- what auto was fitted to, in units of cosine
+    margins TEXT NOT NULL DEFAULT '{}',         -- those of its numbers, as index.prediction writes
     fitted_entries INTEGER NOT NULL DEFAULT 0,  -- entries at that fit, or until one can be
     moved INTEGER NOT NULL DEFAULT 0,           -- entries come, gone or changed since
     tolerance REAL,                 -- wanted total variation error; NULL is the default
@@ -124,6 +125,10 @@ CREATE INDEX deletions_changed ON deletions (dataset, changed);
     2: "ALTER TABLE datasets ADD COLUMN precision TEXT NOT NULL DEFAULT 'full';",
     3: "ALTER TABLE datasets ADD COLUMN moved INTEGER NOT NULL DEFAULT 0;",
     4: "ALTER TABLE columns ADD COLUMN unit TEXT;",
+    5: """
+ALTER TABLE datasets ADD COLUMN margins TEXT NOT NULL DEFAULT '{}';
+UPDATE datasets SET moved = moved + fitted_entries + 1;  -- so the next change fits them
+""",
 }
 
 
@@ -146,6 +151,7 @@ class Record:
     dimension: int | None
     temperature: str
     fitted: float | None
+    margins: str
     fitted_entries: int
     moved: int
     tolerance: float | None
@@ -154,6 +160,18 @@ class Record:
     version: int
     created: float
     modified: float
+
+
+class Fit(NamedTuple):
+    """What was fitted to a dataset's values: τ, if that is ``auto``, and margins, as written.
+
+    ``entries`` is how many there were; where too few have a value, as many that another fit is due
+    once there may be enough.
+    """
+
+    temperature: float | None
+    margins: str
+    entries: int
 
 
 @dataclass(frozen=True)
@@ -570,12 +588,13 @@ class Store:
                 {**vars(self.record(dataset)), **settings},
             )
 
-    def set_fit(self, dataset: int, fitted: float | None, entries: int) -> None:
-        """Keep what ``auto`` was fitted to, and on how many entries."""
+    def set_fit(self, dataset: int, fit: Fit) -> None:
+        """Keep what was fitted to a dataset's values."""
         with self.transaction():
             self._connection.execute(
-                "UPDATE datasets SET fitted = ?, fitted_entries = ?, moved = 0 WHERE id = ?",
-                (fitted, entries, dataset),
+                "UPDATE datasets SET fitted = ?, margins = ?, fitted_entries = ?, moved = 0"
+                " WHERE id = ?",
+                (fit.temperature, fit.margins, fit.entries, dataset),
             )
 
     def insert(

@@ -165,12 +165,7 @@ def fit_temperature(
     some = max(1, CACHED // max(scores.shape[1], 1))
 
     def terms(part: slice) -> list[list[Terms]]:
-        others = scores[part].copy()
-        others[np.arange(len(others)), probes[part]] = np.inf
-        alike = others > ALIKE
-        others[alike] = -np.inf
-        others -= others.max(axis=1, keepdims=True, initial=-1.0)
-        others[alike] = MASKED
+        others = leave_out(scores[part], probes[part])
         shares = np.empty_like(others)
         terms_of = [each.of_some(part) for each in likelihoods]
         found = []
@@ -201,6 +196,17 @@ def fit_temperature(
     if best == 0:
         return float(GRID[0])
     return _peak(np.log(GRID[best - 1 : best + 2]), gains[best - 1 : best + 2])
+
+
+def leave_out(scores: Scores, probes: NDArray[np.int64]) -> Scores:
+    """Give (m, n) scores less the best of each row, with each probe ``MASKED``, and those alike."""
+    others = scores.copy()
+    others[np.arange(len(others)), probes] = np.inf
+    alike = others > ALIKE
+    others[alike] = -np.inf
+    others -= others.max(axis=1, keepdims=True, initial=-1.0)
+    others[alike] = MASKED
+    return others
 
 
 def number_likelihood(numbers: NDArray[np.float64], probes: NDArray[np.int64]) -> Likelihood:

@@ -64,6 +64,11 @@ class NumberBlendOut(Out):
     sd: float
     median: float
     interval: tuple[float, float]
+    prediction_interval: tuple[float, float] | None = Field(
+        default=None,
+        description="where a value lies that the dataset lacks, with a probability of level, if "
+        "its key is one such as the dataset's; left out where too few values tell",
+    )
     level: float
     known: float = Field(description="share of the weight whose keys have a value")
     unit: str | None = Field(default=None, description="of the column; left out where it has none")

@@ -201,7 +201,14 @@ def blend_lines(blends: dict[str, Blend | None]) -> Iterator[str]:
             mean, median = (rounded(number, blend.unit) for number in (blend.mean, blend.median))
             low, high = (whole(end, blend.unit) for end in blend.interval)  # they are values
             lies = f"at {low}" if low == high else f"between {low} and {high}"
-            said.append(f"90% of {'the weight' if all_known else 'that'} {lies}")
+            unseen = blend.prediction_interval
+            weight = "the weight" if all_known else "that"
+            if unseen == blend.interval:
+                weight += " and of unseen values"
+            said.append(f"90% of {weight} {lies}")
+            if unseen and unseen != blend.interval:
+                low, high = (rounded(end, blend.unit) for end in unseen)
+                said.append(f"90% of unseen values between {low} and {high}")
             shown = mean if mean == median else f"{mean}, median {median}"
         elif blend.type == "vector":
             shown = rounded(blend.mean)

@@ -67,6 +67,17 @@ def test_the_exact_search_beside_a_product_and_faiss() -> None:
     assert all(milliseconds(cell) > 0 for row in rows for cell in row[2:7])
 
 
+def test_values_that_are_held_out_lie_in_the_intervals_as_often_as_they_say() -> None:
+    rows = table(run("intervals", "--keys", "60", "600", "--rounds", "2"), "table")
+
+    assert [row[1:3] for row in rows] == [
+        [keys, column] for keys in ("60", "600") for column in ("red", "green", "blue")
+    ]
+    weight, prediction = ([float(row[cell].split("%")[0]) for row in rows[3:]] for cell in (4, 7))
+    assert 86 < sum(prediction) / 3 < 94
+    assert sum(weight) < sum(prediction)
+
+
 def test_search_beside_a_trivial_route() -> None:
     rows = table(run("service", "--requests", "32", "--rounds", "1", "--rows", "1000"), "request")
 

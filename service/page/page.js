@@ -16,7 +16,7 @@ const TEXTS = {
     columns: "and, or, not, in (…) and is missing are understood; columns: {0}", example: "for example: {0}", tolerance: "margin of error (0 is exact)",
     encoder: "the encoder's own", fitted: "fitted to the values", given: "given", setting: "the dataset's own",
     otherColumns: "Other columns: {0}",
-    others: "all others", othersLabels: "all other labels", more: "Show more keys", listed: "Keys listed: {0}.", first: "Only the first {0} are listed.", keys: "keys: {0}", score: "cosine", between: "90% {2} lies between {0} and {1}", at: "90% {2} lies at {0}",
+    others: "all others", othersLabels: "all other labels", more: "Show more keys", listed: "Keys listed: {0}.", first: "Only the first {0} are listed.", keys: "keys: {0}", score: "cosine", between: "90% {2} lies between {0} and {1}", at: "90% {2} lies at {0}", unseen: "90% of unseen values between {0} and {1}", andUnseen: "{0} and of unseen values",
     ofAll: "of the weight", ofKnown: "of that weight", median: "median {0}",
     temperature: "Temperature τ", effective: "Effective keys",
     sure: "Probability that an answer is here at all: {0}.",
@@ -28,7 +28,7 @@ const TEXTS = {
     weird: "Cannot be read as a weight: {0}. Write numbers of 0 or more, such as 12.5 or 12.5%.",
     bare: "the key is there, but has no values", unblended: "The dataset has no column of values to blend.",
     help: "How to read this",
-    guide: "Every key answers, in proportion to how alike its meaning is to that of the question: the cosine, from −1 to 1.\nThe weights make 100% even where nothing fits. So look first at the probability that an answer is here at all.\nThe answer blends the values by those weights. The range that holds 90% of the weight describes your table; it promises nothing about a value that is not in it.\nThe temperature τ makes the weights sharper or flatter: of two keys whose cosines differ by τ, one weighs 2.7 times the other.\nEffective keys: how many keys really answer.\nIn a drawing, dots are keys, the larger the more they weigh; the band holds 90% of the weight, and the stroke is the answer.\nWhere some keys have no value, the answer comes from the others; if these hold less than half of the weight, it is shown small.\nThe margin of error is how far the weights may be from exact ones. It counts in datasets of 100,000 keys and more, where most keys need not be scored one by one.",
+    guide: "Every key answers, in proportion to how alike its meaning is to that of the question: the cosine, from −1 to 1.\nThe weights make 100% even where nothing fits. So look first at the probability that an answer is here at all.\nThe answer blends the values by those weights. The range that holds 90% of the weight describes your table. The one of unseen values is for a value that your table lacks: so wide, it held 90% of its own values, each left out in turn. It takes 50 values to tell.\nThe temperature τ makes the weights sharper or flatter: of two keys whose cosines differ by τ, one weighs 2.7 times the other.\nEffective keys: how many keys really answer.\nIn a drawing, dots are keys, the larger the more they weigh; the band holds 90% of the weight, the paler one 90% of unseen values, and the stroke is the answer.\nWhere some keys have no value, the answer comes from the others; if these hold less than half of the weight, it is shown small.\nThe margin of error is how far the weights may be from exact ones. It counts in datasets of 100,000 keys and more, where most keys need not be scored one by one.",
     scored: "Keys scored", everyKey: "every one",
     sampled: "{0} of {1}, with {2} of the weight; weights within ±{3}",
     of: "{0} of {1}", known: "{0} of the weight has a value.",
@@ -74,7 +74,7 @@ const TEXTS = {
     columns: "se entienden and, or, not, in (…) e is missing; columnas: {0}", example: "por ejemplo: {0}", tolerance: "margen de error (0 es exacto)",
     encoder: "la del encoder", fitted: "ajustada a los valores", given: "dada", setting: "la del conjunto",
     otherColumns: "Otras columnas: {0}",
-    others: "las demás", othersLabels: "las demás etiquetas", more: "Mostrar más claves", listed: "Claves en la lista: {0}.", first: "Solo están en la lista las {0} primeras.", keys: "claves: {0}", score: "coseno", between: "el 90 % {2} está entre {0} y {1}", at: "el 90 % {2} está en {0}",
+    others: "las demás", othersLabels: "las demás etiquetas", more: "Mostrar más claves", listed: "Claves en la lista: {0}.", first: "Solo están en la lista las {0} primeras.", keys: "claves: {0}", score: "coseno", between: "el 90 % {2} está entre {0} y {1}", at: "el 90 % {2} está en {0}", unseen: "el 90 % de los valores no vistos, entre {0} y {1}", andUnseen: "{0} y de los valores no vistos",
     ofAll: "del peso", ofKnown: "de ese peso", median: "mediana {0}",
     temperature: "Temperatura τ", effective: "Claves efectivas",
     sure: "Probabilidad de que aquí haya alguna respuesta: {0}.",
@@ -86,7 +86,7 @@ const TEXTS = {
     weird: "No se puede leer como peso: {0}. Escribe números a partir de 0, como 12,5 o 12,5 %.",
     bare: "la clave está, pero no tiene valores", unblended: "Este conjunto no tiene ninguna columna de valores que mezclar.",
     help: "Cómo leer esto",
-    guide: "Todas las claves responden, cada una según lo que se parece su significado al de la pregunta: el coseno, de −1 a 1.\nLos pesos suman el 100 % aunque nada encaje. Por eso, mira primero la probabilidad de que aquí haya alguna respuesta.\nLa respuesta mezcla los valores según esos pesos. El intervalo con el 90 % del peso describe tu tabla; no promete nada sobre un valor que no está en ella.\nLa temperatura τ hace los pesos más nítidos o más planos: de dos claves cuyos cosenos distan τ, una pesa 2,7 veces lo que la otra.\nClaves efectivas: cuántas claves responden de verdad.\nEn un dibujo, los puntos son claves, más grandes cuanto más pesan; la banda tiene el 90 % del peso y la raya es la respuesta.\nDonde a algunas claves les falta el valor, la respuesta sale de las otras; si estas tienen menos de la mitad del peso, se muestra en pequeño.\nEl margen de error es lo que los pesos pueden distar de los exactos. Cuenta en conjuntos de 100.000 claves o más, donde no hace falta puntuar la mayoría de las claves una a una.",
+    guide: "Todas las claves responden, cada una según lo que se parece su significado al de la pregunta: el coseno, de −1 a 1.\nLos pesos suman el 100 % aunque nada encaje. Por eso, mira primero la probabilidad de que aquí haya alguna respuesta.\nLa respuesta mezcla los valores según esos pesos. El intervalo con el 90 % del peso describe tu tabla. El de los valores no vistos es para un valor que falta en ella: con esa anchura abarcó el 90 % de los suyos, apartando cada uno por turno. Hacen falta 50 valores para saberlo.\nLa temperatura τ hace los pesos más nítidos o más planos: de dos claves cuyos cosenos distan τ, una pesa 2,7 veces lo que la otra.\nClaves efectivas: cuántas claves responden de verdad.\nEn un dibujo, los puntos son claves, más grandes cuanto más pesan; la banda tiene el 90 % del peso; la más pálida, el 90 % de los valores no vistos, y la raya es la respuesta.\nDonde a algunas claves les falta el valor, la respuesta sale de las otras; si estas tienen menos de la mitad del peso, se muestra en pequeño.\nEl margen de error es lo que los pesos pueden distar de los exactos. Cuenta en conjuntos de 100.000 claves o más, donde no hace falta puntuar la mayoría de las claves una a una.",
     scored: "Claves puntuadas", everyKey: "todas",
     sampled: "{0} de {1}, con el {2} del peso; pesos con un margen de ±{3}",
     of: "{0} de {1}", known: "El {0} del peso tiene un valor.",
@@ -518,24 +518,33 @@ function brief(blend, name) {
 function drawNumber(blend, values) {
   const [low, high] = blend.interval;
   const ends = [low, high].map((end) => measured(whole(end), blend.unit)); // they are values of the table
-  const notes = [t(low === high ? "at" : "between", ...ends, t(known(blend).length ? "ofKnown" : "ofAll"))];
+  const weight = t(known(blend).length ? "ofKnown" : "ofAll");
+  const unseen = blend.prediction_interval;
+  const alike = unseen?.every((end, which) => end === blend.interval[which]);
+  const notes = [t(low === high ? "at" : "between", ...ends, alike ? t("andUnseen", weight) : weight)];
+  if (unseen && !alike) notes.push(t("unseen", ...unseen.map((end) => brief({ ...blend, mean: end }))));
   const median = brief({ ...blend, mean: blend.median });
   if (median !== brief(blend)) notes.push(t("median", median));
   const headline = element("div", "headline", brief(blend), " ", element("small", "", notes.join("; ")));
   return [headline, drawAxis(blend, values.filter(([value]) => value !== null))];
 }
 
-// A dot for each match, its area its weight; the band is the interval, the stroke the mean.
+// A dot for each match, its area its weight; the bands are the intervals, the stroke the mean.
 function drawAxis(blend, values) {
-  const all = [...blend.interval, blend.mean, ...values.map(([value]) => value)];
+  const unseen = blend.prediction_interval ?? blend.interval;
+  const all = [...blend.interval, ...unseen, blend.mean, ...values.map(([value]) => value)];
   const from = Math.min(...all);
   const to = Math.max(...all);
   const span = to - from || 1;
   const x = (value) => 4 + ((value - from) / span) * 92; // per cent of the width
-  const [low, high] = blend.interval.map(x);
+  const band = (name, ends) => {
+    const [low, high] = ends.map(x);
+    return shape("rect", { class: name, x: `${low}%`, y: 12, width: `${Math.max(high - low, 0.5)}%`, height: 16, rx: 3 });
+  };
   const axis = shape("svg", { class: "axis", "aria-hidden": "true" });
   axis.append(
-    shape("rect", { class: "band", x: `${low}%`, y: 12, width: `${Math.max(high - low, 0.5)}%`, height: 16, rx: 3 }),
+    band("unseen", unseen),
+    band("band", blend.interval),
     shape("line", { class: "rule", x1: "0%", x2: "100%", y1: 20, y2: 20 }),
     ...values.map(([value, weight]) => shape("circle", { class: "dot", cx: `${x(value)}%`, cy: 20, r: 2 + 10 * Math.sqrt(weight) })),
     shape("line", { class: "mean", x1: `${x(blend.mean)}%`, x2: `${x(blend.mean)}%`, y1: 4, y2: 36 }),

@@ -37,6 +37,19 @@ def test_search_answers_the_first_dataset_with_the_fields_of_the_design(
     assert answer["attention"]["scored"] == 4
 
 
+def test_where_enough_values_tell_a_number_says_where_an_unseen_one_lies(
+    client: CheckedClient,
+) -> None:
+    entries = {f"key {number}": number % 7 for number in range(60)}
+    assert client.post("/datasets", json={"name": "many", "entries": entries}).status_code == 201
+    many = client.get("/search?dataset=many&q=key").get_json()["blend"]["value"]
+    few = client.get("/search?dataset=paises&q=key").get_json()["blend"]["value"]
+
+    (low, high), (least, greatest) = many["interval"], many["prediction_interval"]
+    assert 0 <= least <= low <= many["mean"] <= high <= greatest <= 6
+    assert "prediction_interval" not in few
+
+
 TOLD = Answer(
     query="país",
     dataset="paises",

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -260,6 +260,12 @@ def test_a_blend_says_how_much_of_the_weight_has_a_value_and_its_median() -> Non
         "n: 4, median 2 (75.0% of the weight has a value; 90% of that between 1 and 9)",
         "c: x (67%; 75.0% of the weight has a value)",
     ]
+    for unseen, said in {
+        (0.51234, 12.0): "the weight between 1 and 9; 90% of unseen values between 0.5123 and 12",
+        (1.0, 9.0): "the weight and of unseen values between 1 and 9",
+    }.items():
+        told = {"n": replace(evenly["n"], known=1.0, prediction_interval=unseen)}
+        assert list(blend_lines(told)) == [f"n: 4, median 2 (90% of {said})"]
     whole = d.search("z", temperature=1000, where="n is not missing").blend
     assert list(blend_lines(whole)) == [
         "n: 4, median 2 (90% of the weight between 1 and 9)", "c: x (67%)",

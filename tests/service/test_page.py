@@ -783,7 +783,29 @@ def test_shares_of_labels_make_a_whole(browser: Chrome, bundled: Service) -> Non
     shares = [float(row[-1].split()[0].replace(",", ".")) for row in rows]
     assert sum(shares) == pytest.approx(100, abs=0.4)
     # The ends of an interval are values of the table, and not rounded.
-    assert "está en 1234,5" in text(browser, "#blend").replace(".", "")
+    said = text(browser, "#blend").replace(".", "")
+    assert "el 90 % del peso y de los valores no vistos está en 1234,5" in said
+    assert bundled.ask("DELETE", "/datasets/many").status == 204
+
+
+def test_a_number_says_and_shows_where_an_unseen_one_lies(
+    browser: Chrome, bundled: Service
+) -> None:
+    entries = {f"k{n}": n % 9 for n in range(80)}
+    assert bundled.post("/datasets", {"name": "many", "entries": entries}).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=many&q=k1&temperature=0.002")
+    until(browser, lambda: weights(browser))
+    blend = bundled.get("/search?dataset=many&q=k1&temperature=0.002").json["blend"]["value"]
+    (low, high), (least, greatest) = blend["interval"], blend["prediction_interval"]
+    bands = {
+        name: browser.find_element(By.CSS_SELECTOR, f".axis .{name}").rect["width"]
+        for name in ("band", "unseen")
+    }
+
+    assert low == high and least < greatest
+    said = f"lies at {low:.0f}; 90% of unseen values between {least:.3g} and {greatest:.3g}"
+    assert said in text(browser, "#blend")
+    assert bands["band"] < bands["unseen"]
     assert bundled.ask("DELETE", "/datasets/many").status == 204
 
 

@@ -1,0 +1,226 @@
+"""Intervals for values that a dataset lacks: by an oracle, and against held-out values."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from index import Catalog, Column, SoftDict
+from index.prediction import fit_margins
+from tests import oracle
+
+GRID = [0.001, *(10 ** (-2 + step / 4) for step in range(9)), 100.0]  # the τ it is fitted at
+
+
+class Around:
+    """Reads a number as an angle in degrees: the unit vector that points there."""
+
+    identity, dimension, default_temperature, calibration = "around", 2, 0.1, None
+
+    def encode(self, texts: Any, *, kind: str = "passage") -> np.ndarray:
+        angles = np.radians([float(text) for text in texts])
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+    def tokens(self, text: str) -> list[str]:
+        return [text]
+
+
+def noisy_sines(count: int, seed: int, noise: float = 0.5) -> dict[str, float]:
+    """Give values at random angles that an angle foretells but for a noise."""
+    rng = np.random.default_rng(seed)
+    angles = rng.uniform(0, 360, count)
+    values = np.sin(np.radians(angles)) + noise * rng.standard_normal(count)
+    return dict(zip(map(str, angles.tolist()), values.tolist(), strict=True))
+
+
+def reach(values: dict[str, float | None], tau: float) -> float:
+    """How far from its median an interval must go to hold nine in ten of the values left out."""
+    known = {key: value for key, value in values.items() if value is not None}
+    rows = dict(zip(values, Around().encode(values).tolist(), strict=True))
+    away = []
+    for key, value in known.items():
+        scores = {k: oracle.cosine(rows[key], rows[k]) for k in known}
+        scores = {k: score for k, score in scores.items() if k != key and score <= 0.9999}
+        if not scores:
+            continue
+        weights = oracle.softmax(scores, tau)
+        others = {k: known[k] for k in scores}
+        low, median, high = (oracle.quantile(weights, others, p) for p in (0.05, 0.5, 0.95))
+        away.append(0.0 if low <= value <= high else abs(value - median))
+    return sorted(away)[math.ceil(0.9 * (len(away) + 1)) - 1]
+
+
+@pytest.mark.parametrize("gaps", [0, 15])
+@pytest.mark.parametrize("tau", [0.001, *GRID[1:6], 100.0])
+def test_it_reaches_as_far_from_the_median_as_nine_in_ten_values_left_out(tau, gaps):
+    values: dict[str, float | None] = {**noisy_sines(75, seed=1)}
+    values |= {str(360 * gap / 15 + 0.5): None for gap in range(gaps)}
+    d = SoftDict({key: {"v": value} for key, value in values.items()}, encoder=Around())
+    known = [value for value in values.values() if value is not None]
+    far = reach(values, tau)
+
+    for query in ("10", "100", "222"):
+        blend = d.search(query, temperature=tau).blend["v"]
+        low = min(blend.interval[0], max(blend.median - far, min(known)))
+        high = max(blend.interval[1], min(blend.median + far, max(known)))
+        assert blend.prediction_interval == pytest.approx((low, high), rel=1e-6, abs=1e-6)
+
+
+def test_between_the_temperatures_that_were_tried_it_is_between_theirs():
+    values = noisy_sines(60, seed=2)
+    d = SoftDict(values, encoder=Around())
+    low, high = GRID[2:4]
+    middle = math.sqrt(low * high)
+    far = (reach({**values}, low) + reach({**values}, high)) / 2
+    blend = d.search("45", temperature=middle).blend["value"]
+    expected = max(blend.interval[1], min(blend.median + far, max(values.values())))
+
+    assert blend.prediction_interval[1] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("tau", ["auto", 0.001, 0.02, 0.1, "effective_keys:3", "sqrt_d"])
+def test_nine_in_ten_values_that_were_held_out_lie_within(tau):
+    inside, narrow, asked = 0, 0, 0
+    for seed in range(3):
+        unseen = noisy_sines(500, seed=seed + 100)
+        d = SoftDict(noisy_sines(500, seed=seed), encoder=Around())
+        answers = d.search_many(list(unseen), temperature=None if tau == "auto" else tau)
+        for answer, truth in zip(answers, unseen.values(), strict=True):
+            blend = answer.blend["value"]
+            low, high = blend.prediction_interval
+            inside += low <= truth <= high
+            narrow += blend.interval[0] <= truth <= blend.interval[1]
+            asked += 1
+
+    assert 0.88 <= inside / asked <= 0.95
+    if tau in (0.001, "effective_keys:3"):
+        assert narrow / asked < 0.8  # what answers is narrower than what is uncertain
+
+
+def test_of_many_values_it_is_the_same():
+    rng = np.random.default_rng(3)
+    values = np.exp(rng.standard_normal(3000))
+    rows = rng.standard_normal((3000, 8))
+    rows[:, 0] += np.log(values)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    probes = np.sort(rng.choice(3000, 200, replace=False))
+    scores = (rows[probes] @ rows.T).astype(np.float32)
+    found = fit_margins(values, scores, probes)
+    assert found is not None
+
+    order = np.argsort(values)
+    for tau, told in zip(found.temperatures, found.reaches, strict=True):
+        away = []
+        for probe, row in zip(probes, scores.astype(float), strict=True):
+            row[probe] = -np.inf
+            weights = np.exp((row - row.max()) / tau)[order]
+            reached = np.cumsum(weights) / weights.sum()
+            low, median, high = (
+                values[order][np.argmax(reached >= p - 1e-9)] for p in (0.05, 0.5, 0.95)
+            )
+            truth = values[probe]
+            away.append(0.0 if low <= truth <= high else abs(truth - median))
+        assert told == pytest.approx(sorted(away)[math.ceil(0.9 * 201) - 1])
+
+
+def test_of_fewer_than_fifty_values_nothing_is_foretold():
+    values = noisy_sines(50, seed=4)
+    known = dict(list(values.items())[:49])
+    d = SoftDict({**{key: {"v": value} for key, value in known.items()}}, encoder=Around())
+    assert d.search("10").blend["v"].prediction_interval is None
+    d["0.5"] = {"v": None}
+    assert d.search("10").blend["v"].prediction_interval is None
+    d["1.5"] = {"v": 0.1}
+    assert d.search("10").blend["v"].prediction_interval is not None
+
+
+def test_where_too_few_that_are_asked_for_have_a_value_nothing_is_foretold():
+    known = {str(angle): {"v": float(angle % 7)} for angle in range(60)}
+    none = {str(100 + angle / 100): {"v": None} for angle in range(20_000)}
+    d = SoftDict({**none, **known}, columns=[Column("v", "number")], encoder=Around())
+
+    assert d.search("10").blend["v"].prediction_interval is None
+
+
+def test_a_column_of_one_value_foretells_that_one():
+    d = SoftDict({str(angle): 3.5 for angle in range(0, 360, 5)}, encoder=Around())
+
+    assert d.search("17").blend["value"].prediction_interval == (3.5, 3.5)
+
+
+def test_keys_that_are_alike_foretell_each_other_no_more_than_themselves():
+    values = noisy_sines(100, seed=5)
+    twins = {key + "0": value for key, value in values.items()}  # the same angle, written otherwise
+    alone = SoftDict(values, encoder=Around()).search("10", temperature=0.01)
+    both = SoftDict(values | twins, encoder=Around()).search("10", temperature=0.01)
+
+    widths = [np.ptp(answer.blend["value"].prediction_interval) for answer in (alone, both)]
+    assert widths[1] == pytest.approx(widths[0], rel=0.2)
+
+
+def test_one_slip_does_not_stretch_it():
+    values = noisy_sines(200, seed=6)
+    far = max(values, key=lambda angle: abs(float(angle) - 200))
+    wrong = {**values, far: 1e9}
+    widths = [
+        np.ptp(SoftDict(table, encoder=Around()).search("200", temperature=0.02)
+               .blend["value"].prediction_interval)
+        for table in (values, wrong)
+    ]  # fmt: skip
+
+    assert widths[1] == pytest.approx(widths[0], rel=0.2)
+
+
+def test_it_is_of_attention_and_neither_of_an_exact_lookup_nor_of_weights_by_hand():
+    values = noisy_sines(60, seed=7)
+    key = next(iter(values))
+    d = SoftDict(values, encoder=Around())
+
+    compared = d.compare(key, weights={key: 1.0})
+    assert compared.soft.blend["value"].prediction_interval is not None
+    assert d.search(key, mode="exact").blend["value"].prediction_interval is None
+    assert compared.manual.blend["value"].prediction_interval is None
+
+
+def test_it_is_kept_and_fitted_anew_when_a_fifth_has_changed(tmp_path: Path) -> None:
+    values = noisy_sines(100, seed=8)
+
+    def asked(catalog: Catalog) -> Any:
+        answer = catalog["t"].search("a", temperature=0.1)
+        return answer.blend["value"].prediction_interval
+
+    with Catalog.open(tmp_path) as catalog:
+        d = catalog.create("t", encoder="random", temperature=0.2)
+        d.update(values)
+        first = asked(catalog)
+    with Catalog.open(tmp_path) as catalog:
+        assert first is not None
+        assert asked(catalog) == first
+        catalog["t"].update({key: 100 + value for key, value in list(values.items())[:19]})
+        few = asked(catalog)
+        catalog["t"].update({key: 100 + value for key, value in values.items()})
+        all_of_them = asked(catalog)
+    with Catalog.open(tmp_path, read_only=True) as catalog:
+        assert asked(catalog) == all_of_them
+    assert few[1] > 90  # a value that weighs lies there, whatever there was at the fit
+    assert 90 < all_of_them[0] < all_of_them[1] < 110
+
+
+def test_a_store_of_before_has_it_from_its_next_change_on(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("t", encoder="random").update(noisy_sines(100, seed=9))
+    with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection, connection:
+        connection.execute("ALTER TABLE datasets DROP COLUMN margins")
+        connection.execute("PRAGMA user_version = 5")
+
+    with Catalog.open(tmp_path) as catalog:
+        d = catalog["t"]
+        assert d.search("a").blend["value"].prediction_interval is None
+        d["one more"] = 0.5
+        assert d.search("a").blend["value"].prediction_interval is not None
