@@ -40,7 +40,7 @@ format: .venv/dev.stamp ## put the code in the house format
 
 # The others take a corpus, and an hour: see bench/RESULTS.md.
 bench: .venv/bench.stamp ## measure, and print the figures (minutes)
-	@set -e; for name in exact service encoder intervals; do \
+	@set -e; for name in exact service encoder held_out; do \
 	  echo "== $$name"; $(VENV_PYTHON) -m "bench.$$name"; \
 	done
 

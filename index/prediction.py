@@ -4,13 +4,15 @@ The middle of the weight describes the values that answer. Where attention is sh
 and a value that nobody stored lies outside of them more often than not. So each probed key is
 asked for with itself masked, as for the fit of τ, and the interval is made to reach as far from the
 median, on either side, as it takes to hold as many of their own values as it says: a conformal
-prediction (as in Romano, Patterson & Candès 2019, arXiv:1905.03222), by leave-one-out.
+prediction (as in Romano, Patterson & Candès 2019, arXiv:1905.03222), by leave-one-out. Narrow
+intervals are off more often than wide ones, so each third of them has a reach of its own.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -25,6 +27,7 @@ from index.values import LEVEL, SLACK
 
 # The τ that margins are of, beside a dataset's own: from attention to one key to all keys alike.
 TRIED = (SMALLEST, *GRID[::2].tolist(), FLAT)
+PARTS, PART = 3, 100  # of the intervals by width at most, and intervals in one at least
 RUNS = 512  # of keys in the order of their values, by which weights are summed at first
 
 
@@ -32,19 +35,25 @@ RUNS = 512  # of keys in the order of their values, by which weights are summed 
 class Margins:
     """How far from the median an interval of numbers reaches, in their units, at some τ.
 
-    Between these it is interpolated. It goes no further than from the ``least`` to the ``greatest``
-    value there was at the fit.
+    Between these it is interpolated. At each, intervals of the weight that are no wider than the
+    first of ``widths`` have the first of ``reaches``, and so on, and all others the last. It goes
+    no further than from the ``least`` to the ``greatest`` value there was at the fit.
     """
 
     temperatures: Sequence[float]
-    reaches: Sequence[float]
+    widths: Sequence[Sequence[float]]
+    reaches: Sequence[Sequence[float]]
     least: float
     greatest: float
 
     def widened(self, blend: NumberBlend, temperature: float) -> tuple[float, float]:
         """Give the interval in which a value lies that the dataset lacks."""
-        reach = float(np.interp(math.log(temperature), np.log(self.temperatures), self.reaches))
         low, high = blend.interval
+        reaches = [
+            of[bisect_left(widths, high - low)]
+            for widths, of in zip(self.widths, self.reaches, strict=True)
+        ]
+        reach = float(np.interp(math.log(temperature), np.log(self.temperatures), reaches))
         return (
             min(low, max(blend.median - reach, self.least)),
             max(high, min(blend.median + reach, self.greatest)),
@@ -77,7 +86,8 @@ def fit_margins(
     ascending = values[order]
     asked = np.flatnonzero(~np.isnan(values[probes]))
     tail = (1 - LEVEL) / 2
-    away: list[list[NDArray[np.float64]]] = [[] for _ in tried]  # from the median, if outside
+    # By τ, the width of each probe's interval, and how far from its median it had to reach.
+    found: list[list[NDArray[np.float64]]] = [[] for _ in tried]
     some = max(1, CACHED // max(scores.shape[1], 1))
     for start in range(0, len(asked), some):
         part = asked[start : start + some]
@@ -85,15 +95,16 @@ def fit_margins(
         best = others.max(axis=1, keepdims=True)
         answered = best[:, 0] > MASKED  # by a key with a value, other than its own
         others, truth = (others - best)[answered], values[probes[part]][answered]
-        for found, tau in zip(away, tried, strict=True):
+        for at, tau in zip(found, tried, strict=True):
             shares = np.exp(others * np.float32(1 / tau))
             low, median, high = ascending[_places(shares, (tail, 0.5, 1 - tail))]
             outside = (truth < low) | (truth > high)
-            found.append(np.where(outside, np.abs(truth - median), 0.0))
-    reaches = [_level(np.concatenate(found)) for found in away if found]
-    if not reaches or math.inf in reaches:
+            at.append(np.array([high - low, np.where(outside, np.abs(truth - median), 0.0)]))
+    fitted = [_reaches(*np.concatenate(at, axis=1)) for at in found if at]
+    if not fitted or math.inf in fitted[0][1]:
         return None
-    return Margins(tried, reaches, float(ascending[0]), float(ascending[-1]))
+    widths, reaches = zip(*fitted, strict=True)
+    return Margins(tried, widths, reaches, float(ascending[0]), float(ascending[-1]))
 
 
 def _places(shares: Scores, probabilities: Sequence[float]) -> NDArray[np.int64]:
@@ -112,6 +123,20 @@ def _places(shares: Scores, probabilities: Sequence[float]) -> NDArray[np.int64]
         places = (sums < (goals - before)[:, np.newaxis]).sum(axis=1)
         found.append(within[rows, np.minimum(places, size - 1)])
     return np.array(found)
+
+
+def _reaches(
+    widths: NDArray[np.float64], away: NDArray[np.float64]
+) -> tuple[list[float], list[float]]:
+    """Part intervals by width, evenly if that goes; give the bounds, and each part's reach."""
+    parts = max(1, min(PARTS, len(widths) // PART))
+    bounds = np.unique(np.quantile(widths, np.arange(1, parts) / parts)) if len(widths) else widths
+    bounds = bounds[bounds < widths.max(initial=-math.inf)]
+    part = np.searchsorted(bounds, widths)
+    reaches = [_level(away[part == number]) for number in range(len(bounds) + 1)]
+    if math.inf in reaches:  # many are as wide as each other, and a part of few is left
+        return [], [_level(away)]
+    return bounds.tolist(), reaches
 
 
 def _level(away: NDArray[np.float64]) -> float:

@@ -68,7 +68,7 @@ def test_the_exact_search_beside_a_product_and_faiss() -> None:
 
 
 def test_values_that_are_held_out_lie_in_the_intervals_as_often_as_they_say() -> None:
-    rows = table(run("intervals", "--keys", "60", "600", "--rounds", "2"), "table")
+    rows = table(run("held_out", "--keys", "60", "600", "--rounds", "2"), "table")
 
     assert [row[1:3] for row in rows] == [
         [keys, column] for keys in ("60", "600") for column in ("red", "green", "blue")

@@ -103,20 +103,21 @@ def test_nine_in_ten_values_that_were_held_out_lie_within(tau):
         assert narrow / asked < 0.8  # what answers is narrower than what is uncertain
 
 
-def test_of_many_values_it_is_the_same():
+@pytest.mark.parametrize(("probed", "parts"), [(199, 1), (200, 2), (350, 3), (450, 3)])
+def test_of_many_values_narrow_and_wide_intervals_reach_as_far_as_each_must(probed, parts):
     rng = np.random.default_rng(3)
     values = np.exp(rng.standard_normal(3000))
     rows = rng.standard_normal((3000, 8))
     rows[:, 0] += np.log(values)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    probes = np.sort(rng.choice(3000, 200, replace=False))
+    probes = np.sort(rng.choice(3000, probed, replace=False))
     scores = (rows[probes] @ rows.T).astype(np.float32)
     found = fit_margins(values, scores, probes)
     assert found is not None
 
     order = np.argsort(values)
-    for tau, told in zip(found.temperatures, found.reaches, strict=True):
-        away = []
+    for tau, bounds, told in zip(found.temperatures, found.widths, found.reaches, strict=True):
+        away, widths = [], []
         for probe, row in zip(probes, scores.astype(float), strict=True):
             row[probe] = -np.inf
             weights = np.exp((row - row.max()) / tau)[order]
@@ -126,7 +127,41 @@ def test_of_many_values_it_is_the_same():
             )
             truth = values[probe]
             away.append(0.0 if low <= truth <= high else abs(truth - median))
-        assert told == pytest.approx(sorted(away)[math.ceil(0.9 * 201) - 1])
+            widths.append(high - low)
+        wanted = np.quantile(widths, np.arange(1, parts) / parts)
+        # In float32 a quantile may be the value beside its own.
+        near = sorted({bound for bound in wanted if bound < max(widths)})
+        assert bounds == pytest.approx(near, rel=0.02)
+        for number, reach in enumerate(told):
+            mine = [
+                each
+                for each, width in zip(away, widths, strict=True)
+                if sum(bound < width for bound in bounds) == number
+            ]
+            exact = sorted(mine)[math.ceil(0.9 * (len(mine) + 1)) - 1]
+            assert reach == pytest.approx(exact, rel=0.02)
+
+
+def test_where_a_part_would_be_of_too_few_intervals_there_is_one():
+    pairs = [(0, 0)] * 220 + [(0, 1)] * 5 + [(0, 2)] * 110  # keys that each probe is like
+    values = np.array([0.0, 0.001, 1.0, *np.linspace(-5, 5, len(pairs))])
+    scores = np.full((len(pairs), len(values)), -1.0, np.float32)
+    for row, pair in zip(scores, pairs, strict=True):
+        row[list(pair)] = 0.5
+    found = fit_margins(values, scores, np.arange(3, len(values)))
+
+    assert found is not None
+    assert found.widths[0] == []
+    assert all(map(math.isfinite, found.reaches[0]))
+
+
+def test_where_most_intervals_are_as_narrow_as_the_least_they_are_one_part():
+    values = {f"k{n}": float(n % 2) for n in range(400)}
+    d = SoftDict(values, encoder="random")
+    sharp, flat = (d.search("k", temperature=tau).blend["value"] for tau in (0.001, 100.0))
+
+    assert sharp.interval[0] == sharp.interval[1]
+    assert sharp.prediction_interval == flat.prediction_interval == (0.0, 1.0)
 
 
 def test_of_fewer_than_fifty_values_nothing_is_foretold():
