@@ -30,6 +30,8 @@ import argparse
 import csv
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -82,15 +84,28 @@ def ridge(rows: Numbers, values: Numbers, asked: Numbers) -> tuple[Numbers, floa
     return mean + (asked - centre) @ slopes, float(np.quantile(away, LEVEL))
 
 
-def of_numbers(
-    name: str, rows: Sequence[Row], asked: Sequence[Row], answers: Sequence[Answer]
-) -> list[float]:
+@dataclass(frozen=True)
+class Round:
+    """Rows of a dataset, those that were held out, and what it answered when asked for these."""
+
+    rows: Sequence[Row]
+    asked: Sequence[Row]
+    answers: Sequence[Answer]
+
+    @cached_property
+    def vectors(self) -> tuple[Numbers, Numbers]:
+        encoder = open_encoder("builtin")
+        return (
+            encoder.encode([key for key, _ in self.rows]).astype(float),
+            encoder.encode([key for key, _ in self.asked]).astype(float),
+        )
+
+
+def of_numbers(name: str, held_out: Round) -> list[float]:
     """Give the share within, that of few and of many effective keys, and the width, by kind."""
-    encoder = open_encoder("builtin")
-    of_rows, of_asked = (
-        encoder.encode([key for key, _ in of]).astype(float) for of in (rows, asked)
-    )
-    values, truth = (np.array([row[name] for _, row in of], float) for of in (rows, asked))
+    asked, answers = held_out.asked, held_out.answers
+    values, truth = (np.array([row[name] for _, row in of], float) for of in (held_out.rows, asked))
+    of_rows, of_asked = held_out.vectors
     middle, away = ridge(of_rows, values, of_asked)
     blends = [answer.blend[name] for answer in answers]
     effective = np.argsort(np.argsort([answer.effective_keys for answer in answers]))
@@ -108,12 +123,10 @@ def of_numbers(
     return figures
 
 
-def of_labels(
-    name: str, rows: Sequence[Row], asked: Sequence[Row], answers: Sequence[Answer]
-) -> list[float]:
+def of_labels(name: str, held_out: Round) -> list[float]:
     """Give the share that is right, what is stated and how far that is off, by kind."""
     stated: list[list[tuple[Value, float]]] = [[], [], []]
-    for answer in answers:
+    for answer in held_out.answers:
         found: tuple[dict[Value, float], ...] = ({}, {})
         for match in answer.matches:
             label = match.values[name]
@@ -128,11 +141,11 @@ def of_labels(
     figures: list[float] = []
     for kind in stated:
         right = np.array(
-            [label == row[name] for (label, _), (_, row) in zip(kind, asked, strict=True)]
+            [label == row[name] for (label, _), (_, row) in zip(kind, held_out.asked, strict=True)]
         )
         claimed = np.array([share for _, share in kind])
         bins = np.minimum((10 * claimed).astype(int), 9)
-        off = np.abs(np.bincount(bins, weights=right - claimed)).sum() / len(asked)
+        off = np.abs(np.bincount(bins, weights=right - claimed)).sum() / len(kind)
         figures += [float(right.mean()), float(claimed.mean()), float(off)]
     return figures
 
@@ -156,10 +169,11 @@ def main() -> None:
                 asked = [table[row] for row in order[:held]]
                 rows = [table[row] for row in order[held : held + size]]
                 answers = SoftDict(rows, columns=columns).search_many([key for key, _ in asked])
+                held_out = Round(rows, asked, answers)
                 taus.append(answers[0].temperature)
                 for column in columns:
                     of = of_numbers if column.type == "number" else of_labels
-                    found[column.name].append(of(column.name, rows, asked, answers))
+                    found[column.name].append(of(column.name, held_out))
             for column in columns:
                 cells = [path.stem, f"{size:,}", column.name, f"{np.mean(taus):.3f}"]
                 figures = np.array(found[column.name]).T.reshape(3, -1, given.rounds)

@@ -6,17 +6,21 @@ How: ``index.temperature`` and ``index.prediction``.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
+from index.answers import Column
 from index.prediction import fit_margins, write_margins
 from index.settings import standing_temperature
 from index.snapshot import Snapshot
 from index.store import Fit, Record
 from index.temperature import (
     FIT_AT_LEAST,
+    Likelihood,
     fit_temperature,
     label_likelihood,
     number_likelihood,
 )
+from index.values import Array
 
 REFIT = 0.2  # share of the entries come, gone or given other values since the last fit
 # Bounds on the keys asked for, on their scores, and on those of all number columns for margins.
@@ -35,13 +39,13 @@ def _until_enough(values: int) -> int:
 
 def fit_snapshot(snapshot: Snapshot, record: Record) -> Fit:
     """Fit τ, if that is ``auto``, and the margins of numbers, where enough keys have a value."""
-    entries = len(snapshot)
+    entries, auto = len(snapshot), record.temperature == "auto"
     if entries < FIT_AT_LEAST:
         return Fit(None, write_margins({}), _until_enough(entries))
     values = {
         number: int(np.count_nonzero(snapshot.having[number]))
         for number, column in enumerate(snapshot.columns)
-        if not column.attribute
+        if not column.attribute and (auto or column.type == "number")
     }
     most = max(values.values(), default=0)
     if most < FIT_AT_LEAST:
@@ -53,23 +57,29 @@ def fit_snapshot(snapshot: Snapshot, record: Record) -> Fit:
     if entries < snapshot.rows:
         scores = scores[:, rows]
     fitted = [number for number, known in values.items() if known >= FIT_AT_LEAST]
-    likelihoods, columns = [], {}
-    for number, array in zip(fitted, snapshot.values_at(rows, fitted), strict=True):
-        column = snapshot.columns[number]
-        if column.type in ("number", "vector"):
-            numbers = np.asarray(array, float).reshape(entries, -1)
-            likelihoods.append(number_likelihood(numbers, probes))
-            if column.type == "number":
-                columns[column.name] = numbers[:, 0]
-        else:
-            likelihoods.append(label_likelihood(np.asarray(array, np.int32), probes))
-    auto = record.temperature == "auto"
-    own = fit_temperature(scores, probes, likelihoods) if auto else standing_temperature(record)[0]
-    enough = max(FEWEST_PROBES, SORTED_SCORES // (entries * max(len(columns), 1)))
+    arrays = snapshot.values_at(rows, fitted)
+    columns = [snapshot.columns[number] for number in fitted]
+    if auto:
+        likelihoods = [_likelihood(*of, probes) for of in zip(columns, arrays, strict=True)]
+        own = fit_temperature(scores, probes, likelihoods)
+    else:
+        own, _ = standing_temperature(record)
+    numbers = {
+        column.name: np.asarray(array, float)
+        for column, array in zip(columns, arrays, strict=True)
+        if column.type == "number"
+    }
+    enough = max(FEWEST_PROBES, SORTED_SCORES // (entries * max(len(numbers), 1)))
     some = slice(None, None, -(-count // enough))
     margins = {
         name: found
-        for name, array in columns.items()
+        for name, array in numbers.items()
         if (found := fit_margins(array, scores[some], probes[some], temperature=own))
     }
     return Fit(own if auto else None, write_margins(margins), entries)
+
+
+def _likelihood(column: Column, array: Array, probes: NDArray[np.int64]) -> Likelihood:
+    if column.type in ("number", "vector"):
+        return number_likelihood(np.asarray(array, float).reshape(len(array), -1), probes)
+    return label_likelihood(np.asarray(array, np.int32), probes)

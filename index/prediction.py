@@ -28,7 +28,7 @@ from index.values import LEVEL, SLACK
 # The τ that margins are of, beside a dataset's own: from attention to one key to all keys alike.
 TRIED = (SMALLEST, *GRID[::2].tolist(), FLAT)
 PARTS, PART = 3, 100  # of the intervals by width at most, and intervals in one at least
-RUNS = 512  # of keys in the order of their values, by which weights are summed at first
+RUNS = 128  # of keys in the order of their values, by which weights are summed at first
 
 
 @dataclass(frozen=True)

@@ -14,21 +14,9 @@ import pytest
 from index import Catalog, Column, SoftDict
 from index.prediction import fit_margins
 from tests import oracle
+from tests.around import Around
 
 GRID = [0.001, *(10 ** (-2 + step / 4) for step in range(9)), 100.0]  # the τ it is fitted at
-
-
-class Around:
-    """Reads a number as an angle in degrees: the unit vector that points there."""
-
-    identity, dimension, default_temperature, calibration = "around", 2, 0.1, None
-
-    def encode(self, texts: Any, *, kind: str = "passage") -> np.ndarray:
-        angles = np.radians([float(text) for text in texts])
-        return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-
-    def tokens(self, text: str) -> list[str]:
-        return [text]
 
 
 def noisy_sines(count: int, seed: int, noise: float = 0.5) -> dict[str, float]:
@@ -132,14 +120,14 @@ def test_of_many_values_narrow_and_wide_intervals_reach_as_far_as_each_must(prob
         # In float32 a quantile may be the value beside its own.
         near = sorted({bound for bound in wanted if bound < max(widths)})
         assert bounds == pytest.approx(near, rel=0.02)
-        for number, reach in enumerate(told):
+        for number, far in enumerate(told):
             mine = [
                 each
                 for each, width in zip(away, widths, strict=True)
                 if sum(bound < width for bound in bounds) == number
             ]
             exact = sorted(mine)[math.ceil(0.9 * (len(mine) + 1)) - 1]
-            assert reach == pytest.approx(exact, rel=0.02)
+            assert far == pytest.approx(exact, rel=0.02)
 
 
 def test_where_a_part_would_be_of_too_few_intervals_there_is_one():
@@ -181,6 +169,14 @@ def test_where_too_few_that_are_asked_for_have_a_value_nothing_is_foretold():
     d = SoftDict({**none, **known}, columns=[Column("v", "number")], encoder=Around())
 
     assert d.search("10").blend["v"].prediction_interval is None
+
+
+def test_where_nothing_is_to_be_fitted_no_key_is_asked_for(monkeypatch):
+    monkeypatch.setattr("index.snapshot.Snapshot.scores", lambda *_: pytest.fail("one was"))
+    words = {f"key {number}": "ab"[number % 2] for number in range(100)}
+
+    d = SoftDict(words, encoder="random", temperature=0.1)
+    d.set_temperature(0.2)
 
 
 def test_a_column_of_one_value_foretells_that_one():

@@ -22,6 +22,7 @@ from index.temperature import (
     parse_temperature,
 )
 from tests import oracle
+from tests.around import Around
 
 
 @pytest.mark.parametrize(
@@ -422,19 +423,6 @@ def test_auto_is_fitted_where_there_is_enough_data_and_says_so():
     solved = d.search("word 3", temperature="effective_keys:7")
     assert solved.effective_keys == pytest.approx(7, rel=1e-3)
     assert solved.temperature_source == "effective_keys"
-
-
-class Around:
-    """Reads a number as an angle in degrees: the unit vector that points there."""
-
-    identity, dimension, default_temperature, calibration = "around", 2, 0.1, None
-
-    def encode(self, texts, *, kind="passage"):
-        angles = np.radians([float(text) for text in texts])
-        return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-
-    def tokens(self, text):
-        return [text]
 
 
 def test_auto_is_fitted_where_values_follow_the_keys():
