@@ -14,6 +14,7 @@ import shutil
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import astuple, dataclass
@@ -213,6 +214,8 @@ class Store:
             undo.callback(self._release)
             self._connection = self._connect()
             undo.callback(self._connection.close)
+            if home is None:  # who made it of a dict closes it no more than that
+                weakref.finalize(self, self._connection.close).atexit = False
             self._files = {name: _identity(home, name) for name in (FILE, LOG, LOCK)}
             # Where what is committed can be read without waiting for a write that goes on.
             self.reader = self if home is None or read_only else Store(home, read_only=True)
@@ -802,6 +805,11 @@ def _unopened(home: Path, fault: Exception) -> SoftDictError:
         return StoreCorrupt(f"{file} is a folder, where the database should be")
     if barred and file.exists() and not os.access(file, os.R_OK):
         return StoreCorrupt(f"{file} may not be read by this user; grant that")
+    if "STRICT" in str(fault):  # of a table: the word that no SQLite of before 3.37 knows
+        return StoreCorrupt(
+            f"{file} was made by a newer SQLite than the {sqlite3.sqlite_version} of this Python, "
+            "which cannot read it: use a Python that has 3.37 or newer"
+        )
     return _full(home, fault) or StoreCorrupt(
         f"{file} is not a database this version reads: {fault}"
     )
@@ -812,7 +820,7 @@ def _prepare(connection: sqlite3.Connection, *, read_only: bool) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if read_only and not tables:  # whoever began it was killed at once
         raise StoreCorrupt("the database is still empty: load something first")
     if read_only and application == APPLICATION and version in MIGRATIONS:
@@ -834,14 +842,21 @@ def _prepare(connection: sqlite3.Connection, *, read_only: bool) -> None:
     connection.execute(f"PRAGMA journal_size_limit = {JOURNAL}")
     if not tables:
         connection.executescript(
-            f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA application_id = {APPLICATION};"
+            f"BEGIN IMMEDIATE; {_spoken(SCHEMA)} PRAGMA application_id = {APPLICATION};"
             f" PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
         )
         return
     for older in range(version, SCHEMA_VERSION):
         connection.executescript(
-            f"BEGIN IMMEDIATE; {MIGRATIONS[older]} PRAGMA user_version = {older + 1}; COMMIT;"
+            f"BEGIN IMMEDIATE; {_spoken(MIGRATIONS[older])} PRAGMA user_version = {older + 1};"
+            " COMMIT;"
         )
+
+
+def _spoken(script: str) -> str:
+    """Write a script as the SQLite of this Python reads it: some systems have one of before 3.37."""
+    strict = sqlite3.sqlite_version_info >= (3, 37)
+    return script if strict else script.replace(") STRICT;", ");")
 
 
 def _blob(vector: Rows) -> bytes:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
+import sqlite3
 import unicodedata
 from collections import ChainMap
 from collections.abc import Callable, MutableMapping
@@ -84,6 +86,18 @@ def test_a_column_is_found_with_its_accents_apart_and_together(tmp_path: Path) -
     assert SoftDict({"a": {apart: 5}}, encoder="random:1").columns == (Column(together, "number"),)
     with pytest.raises(InvalidRequest, match="two columns are named 'año'"):
         SoftDict(columns=[Column(apart, "number"), Column(together, "number")])
+
+
+def test_a_dictionary_in_memory_is_closed_with_whoever_had_it() -> None:
+    """From Python 3.13 on, SQLite warns of a database that was left open."""
+    d = SoftDict({"a": 1}, encoder="random:1")
+    database = d._moments.store._connection
+    assert database.execute("SELECT key FROM entries").fetchone()["key"] == "a"
+    del d
+    gc.collect()
+
+    with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+        database.execute("SELECT key FROM entries")
 
 
 def test_a_column_that_an_older_store_holds_with_its_accents_apart_is_found() -> None:

@@ -163,11 +163,18 @@ def _needs(package: str) -> Iterator[str]:
 FAKE_PYTHON = """#!/bin/sh
 echo "$@" >> "$LOG"
 case "$*" in
-  *'sys.version_info >='*) echo True ;;
+  *'import sys, pip'*) echo True ;;
   '-m venv --clear .venv') mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
 esac
 """
 BROKEN_PYTHON = "#!/bin/sh\nexit 1\n"
+# Asked whether it fits, it answers as a Python of this version would.
+PYTHON_OF_VERSION = """#!/bin/sh
+echo "$0 $@" >> "$LOG"
+case "$1" in
+  -c) exec "{python}" -c 'import sys; sys.version_info = {version}; exec(sys.argv[1])' "$2" ;;
+esac
+"""
 
 
 class Checkout:
@@ -268,8 +275,28 @@ def test_make_run_says_what_to_do_without_a_new_enough_python(tmp_path: Path) ->
     run = Checkout(tmp_path, BROKEN_PYTHON).make("run")
 
     assert run.returncode == 2
-    assert "softdict needs Python 3.11 or newer" in run.stderr
+    assert "softdict needs Python 3.11, 3.12, 3.13 or 3.14, and found none" in run.stderr
     assert "make run PYTHON=/path/to/python3" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "fits"),
+    [((3, 10, 99), False), ((3, 11, 0), True), ((3, 14, 99), True), ((3, 15, 0), False)],
+)
+def test_make_run_takes_another_python_where_the_first_does_not_fit(
+    tmp_path: Path, version: tuple[int, ...], fits: bool
+) -> None:
+    checkout = Checkout(tmp_path, PYTHON_OF_VERSION.format(python=sys.executable, version=version))
+    another = PYTHON_OF_VERSION.format(python=sys.executable, version=(3, 13, 0))
+    checkout.write(checkout.programs / "python3.13", another)
+
+    checkout.make("run")
+    (made,) = [
+        call.split(" -m ")[0]
+        for call in checkout.log.read_text().splitlines()
+        if call.endswith("-m venv --clear .venv")
+    ]
+    assert made == str(checkout.programs / ("python3" if fits else "python3.13"))
 
 
 def test_make_run_says_which_package_debian_leaves_out(tmp_path: Path) -> None:

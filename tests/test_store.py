@@ -9,6 +9,7 @@ import json
 import os
 import pickle
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -43,8 +44,10 @@ from index.store import UNWRITTEN, Store, _full
 
 ROOT = Path(__file__).parents[1]
 OPTIONS = LoadOptions(format="csv")
-# For a script, once it has imported what it needs: root may read and write anywhere.
+# For a script, once it has imported what it needs: root may read and write anywhere. What Python
+# itself imports late (urllib, for a path's URI) may lie where nobody may read.
 AS_NOBODY = """
+import urllib.parse
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(65534)
@@ -778,7 +781,7 @@ def test_an_index_of_the_database_that_is_damaged_is_said_to_be_so(tmp_path):
     with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection, connection:
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute(
-            "UPDATE sqlite_schema SET sql = replace(sql, 'changed)', 'arrived)')"
+            "UPDATE sqlite_master SET sql = replace(sql, 'changed)', 'arrived)')"
             " WHERE name = 'entries_changed'"
         )
 
@@ -897,7 +900,7 @@ def test_a_damaged_list_of_datasets_is_said_to_be_so_and_the_folder_let_go(tmp_p
     with SoftDict.open(tmp_path, encoder="random") as d:
         d["a"] = 1
     with closing(sqlite3.connect(tmp_path / "softdict.db")) as database:
-        query = "SELECT rootpage FROM sqlite_schema WHERE name = 'datasets'"
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'datasets'"
         (page,) = database.execute(query).fetchone()
     damage(tmp_path, page)
 
@@ -1173,6 +1176,8 @@ def test_a_database_of_the_first_schema_is_brought_to_this_one(tmp_path: Path) -
     INSERT INTO entries VALUES (9, 3, 'a', 1.5, '[4]', x'0000803f00000000');
     PRAGMA application_id = 1936680548; PRAGMA user_version = 1;
     """
+    if sqlite3.sqlite_version_info < (3, 37):
+        first_schema = first_schema.replace(" STRICT", "")
     with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection:
         connection.executescript(first_schema)
 
@@ -1189,6 +1194,36 @@ def test_a_database_of_the_first_schema_is_brought_to_this_one(tmp_path: Path) -
         (Column("price", "number"),),
     )
     assert (entry.key, entry.values, entry.vector.tolist()) == ("a", (4,), [1.0, 0.0])
+
+
+def test_a_sqlite_of_before_strict_tables_makes_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite3, "sqlite_version_info", (3, 36, 99))
+        with closing(SoftDict.open(tmp_path, encoder="random")) as d:
+            d["a"] = 1
+
+    with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection:
+        made = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table'").fetchall()
+    assert len(made) == 5 and not any("STRICT" in sql for (sql,) in made)
+    with closing(SoftDict.open(tmp_path)) as d:
+        assert dict(d) == {"a": 1}
+
+
+def test_a_database_that_this_sqlite_is_too_old_for_is_said_to_be_that(tmp_path: Path) -> None:
+    with closing(SoftDict.open(tmp_path, encoder="random")) as d:
+        d["a"] = 1
+    with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection, connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "UPDATE sqlite_master SET sql = sql || ' STRICTER' WHERE name = 'datasets'"
+        )
+
+    with pytest.raises(
+        StoreCorrupt, match=f"made by a newer SQLite than the {re.escape(sqlite3.sqlite_version)} "
+    ):
+        SoftDict.open(tmp_path)
 
 
 def test_of_columns_that_differ_in_how_accents_are_stored_none_is_lost(tmp_path: Path) -> None:
