@@ -854,7 +854,7 @@ def _prepare(connection: sqlite3.Connection, *, read_only: bool) -> None:
 
 
 def _spoken(script: str) -> str:
-    """Write a script as the SQLite of this Python reads it: some systems have one of before 3.37."""
+    """Write a script as the SQLite of this Python reads it, which may be one of before 3.37."""
     strict = sqlite3.sqlite_version_info >= (3, 37)
     return script if strict else script.replace(") STRICT;", ");")
 
