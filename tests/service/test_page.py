@@ -72,7 +72,8 @@ def started_browser() -> Iterator[Chrome]:
         options.add_argument(argument)
     options.add_experimental_option("prefs", {"intl.accept_languages": "en"})
     options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    browser = Chrome(options=options, service=Driver(driver))
+    utf_8 = {**os.environ, "LC_ALL": "C.UTF-8"}  # for names of files with accents, wherever it runs
+    browser = Chrome(options=options, service=Driver(driver, env=utf_8))
     yield browser
     browser.quit()
 
