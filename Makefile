@@ -15,7 +15,8 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 # A user's own pip settings may say --user, which no environment can obey.
 export PIP_USER := 0
 
-# Of the versions that are pinned, a newer Python has none to install.
+# Of the versions that are pinned, a newer Python has none to install. One that somebody built without
+# the libraries it wants lacks modules.
 FITS := (3, 11) <= sys.version_info < (3, 15)
 # A half-made environment (no pip, or a Python that is gone or does not fit) is made again.
 USABLE := $(shell $(VENV_PYTHON) -c 'import sys, pip; print($(FITS))' 2>/dev/null)
@@ -53,12 +54,12 @@ clean: ## remove the environment and the caches, never your data in var/
 .venv/python.stamp: $(REMAKE)
 	@if [ '$(USABLE)' = True ]; then touch $@; exit 0; fi; \
 	found=; for python in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python; do \
-	  if "$$python" -c 'import sys; sys.exit(not $(FITS))' 2>/dev/null; then \
+	  if "$$python" -c 'import sqlite3, ssl, sys, zlib; sys.exit(not $(FITS))' 2>/dev/null; then \
 	    found=$$python; break; \
 	  fi; \
 	done; \
 	if [ -z "$$found" ]; then \
-	  echo 'softdict needs Python 3.11, 3.12, 3.13 or 3.14, and found none.' >&2; \
+	  echo 'softdict needs Python 3.11, 3.12, 3.13 or 3.14 (with sqlite3, ssl and zlib) and found none.' >&2; \
 	  echo 'Install one, or name it: make run PYTHON=/path/to/python3' >&2; \
 	  exit 1; \
 	fi; \

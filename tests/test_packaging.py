@@ -168,11 +168,11 @@ case "$*" in
 esac
 """
 BROKEN_PYTHON = "#!/bin/sh\nexit 1\n"
-# Asked whether it fits, it answers as a Python of this version would.
-PYTHON_OF_VERSION = """#!/bin/sh
+# Asked whether it fits, it answers as a Python would of which this is so.
+PYTHON_OF_WHICH = """#!/bin/sh
 echo "$0 $@" >> "$LOG"
 case "$1" in
-  -c) exec "{python}" -c 'import sys; sys.version_info = {version}; exec(sys.argv[1])' "$2" ;;
+  -c) exec "{python}" -c 'import sys; {so}; exec(sys.argv[1])' "$2" ;;
 esac
 """
 
@@ -275,19 +275,25 @@ def test_make_run_says_what_to_do_without_a_new_enough_python(tmp_path: Path) ->
     run = Checkout(tmp_path, BROKEN_PYTHON).make("run")
 
     assert run.returncode == 2
-    assert "softdict needs Python 3.11, 3.12, 3.13 or 3.14, and found none" in run.stderr
+    assert "softdict needs Python 3.11, 3.12, 3.13 or 3.14 (with sqlite3" in run.stderr
     assert "make run PYTHON=/path/to/python3" in run.stderr
 
 
 @pytest.mark.parametrize(
-    ("version", "fits"),
-    [((3, 10, 99), False), ((3, 11, 0), True), ((3, 14, 99), True), ((3, 15, 0), False)],
+    ("so", "fits"),
+    [
+        ("sys.version_info = (3, 10, 99)", False),
+        ("sys.version_info = (3, 11, 0)", True),
+        ("sys.version_info = (3, 14, 99)", True),
+        ("sys.version_info = (3, 15, 0)", False),
+        ('sys.modules["sqlite3"] = None', False),
+    ],
 )
 def test_make_run_takes_another_python_where_the_first_does_not_fit(
-    tmp_path: Path, version: tuple[int, ...], fits: bool
+    tmp_path: Path, so: str, fits: bool
 ) -> None:
-    checkout = Checkout(tmp_path, PYTHON_OF_VERSION.format(python=sys.executable, version=version))
-    another = PYTHON_OF_VERSION.format(python=sys.executable, version=(3, 13, 0))
+    checkout = Checkout(tmp_path, PYTHON_OF_WHICH.format(python=sys.executable, so=so))
+    another = PYTHON_OF_WHICH.format(python=sys.executable, so="sys.version_info = (3, 13, 0)")
     checkout.write(checkout.programs / "python3.13", another)
 
     checkout.make("run")
