@@ -805,6 +805,12 @@ def _unopened(home: Path, fault: Exception) -> SoftDictError:
         return StoreCorrupt(f"{file} is a folder, where the database should be")
     if barred and file.exists() and not os.access(file, os.R_OK):
         return StoreCorrupt(f"{file} may not be read by this user; grant that")
+    if getattr(fault, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_SHMMAP:
+        return StoreCorrupt(
+            f"{home} is on a file system that cannot share memory between programs, which SQLite "
+            "needs (a network's, or one that a virtual machine or a container has from its host): "
+            "name a folder on a disk of this machine"
+        )
     if "STRICT" in str(fault):  # of a table: the word that no SQLite of before 3.37 knows
         return StoreCorrupt(
             f"{file} was made by a newer SQLite than the {sqlite3.sqlite_version} of this Python, "

@@ -1226,6 +1226,25 @@ def test_a_database_that_this_sqlite_is_too_old_for_is_said_to_be_that(tmp_path:
         SoftDict.open(tmp_path)
 
 
+def test_a_file_system_that_sqlite_cannot_use_is_said_to_be_that(tmp_path: Path) -> None:
+    """As one that a virtual machine shares with its host: it maps no file for several programs."""
+    if shutil.which("strace") is None:
+        reason = "strace is not installed: apt-get install strace (Linux only)"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    shared = tmp_path / "softdict.db-shm"
+    faulty = f"strace -f -qq -o /dev/null -P {shared} -e trace=mmap -e inject=mmap:error=ENODEV"
+    opening = "import sys; from index import SoftDict; SoftDict.open(sys.argv[1])"
+    opened = subprocess.run(
+        [*faulty.split(), sys.executable, "-c", opening, tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+
+    said = opened.stderr.splitlines()[-1]
+    assert f"{tmp_path} is on a file system that cannot share memory between programs" in said
+
+
 def test_of_columns_that_differ_in_how_accents_are_stored_none_is_lost(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
         columns = [Column("e", "number"), Column("caf\u00e9", "number")]
