@@ -313,6 +313,19 @@ def test_make_run_says_which_package_debian_leaves_out(tmp_path: Path) -> None:
     assert "apt-get install python3-venv" in run.stderr
 
 
+def test_a_git_that_changes_line_ends_leaves_ours(tmp_path: Path) -> None:
+    shutil.copy(ROOT / ".gitattributes", tmp_path)
+    script = tmp_path / "run"
+    script.write_bytes(b"#!/bin/sh\nexit 0\n")
+    for command in ("init --quiet", "add run"):
+        subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
+    script.unlink()
+
+    changing = ["git", "-c", "core.autocrlf=true", "checkout", "--quiet", "run"]
+    subprocess.run(changing, cwd=tmp_path, check=True)
+    assert script.read_bytes() == b"#!/bin/sh\nexit 0\n"
+
+
 def test_make_clean_never_touches_the_store(tmp_path: Path) -> None:
     checkout = Checkout(tmp_path, FAKE_PYTHON)
     checkout.make("run")
