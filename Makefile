@@ -14,6 +14,8 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 # A user's own pip settings may say --user, which no environment can obey.
 export PIP_USER := 0
+# What another program has them look at first (ROS does) may hold other versions than are pinned.
+unexport PYTHONPATH PYTHONHOME
 
 # Of the versions that are pinned, a newer Python has none to install. One that somebody built without
 # the libraries it wants lacks modules.

@@ -18,7 +18,7 @@ at a cosine of .92 (the nearest of a million real keys is at .93, in the median)
 values. They are made some at a time, in half precision, into a file that is mapped. It stops
 where disk or memory do not allow it.
 
-It takes about 3 minutes on two cores without the largest, and 6 more with it.
+It takes about 3 minutes on two cores without the largest, and 7 more with it.
 """
 
 from __future__ import annotations

@@ -208,12 +208,12 @@ class Checkout:
         path.write_text(script, "utf-8")
         path.chmod(0o755)
 
-    def make(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def make(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         self.log.write_text("")
         return subprocess.run(
             ["make", *arguments],
             cwd=self.folder,
-            env={"PATH": str(self.programs), "LOG": str(self.log)},
+            env={"PATH": str(self.programs), "LOG": str(self.log), **environment},
             capture_output=True,
             text=True,
         )
@@ -240,6 +240,14 @@ def test_make_run_sets_up_once_and_then_only_serves(tmp_path: Path) -> None:
     second = checkout.make("run")
     assert (second.returncode, checkout.installs) == (0, [])
     assert checkout.log.read_text().splitlines()[-1] == "-m service serve"
+
+
+def test_make_run_takes_no_packages_from_elsewhere(tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path, FAKE_PYTHON.replace('"$@"', '"$PYTHONPATH$PYTHONHOME$@"', 1))
+
+    checkout.make("run", PYTHONPATH="elsewhere", PYTHONHOME="elsewhere")
+    called = checkout.log.read_text()
+    assert called.endswith("-m service serve\n") and "elsewhere" not in called
 
 
 def test_make_run_installs_again_when_a_requirement_changes(tmp_path: Path) -> None:
