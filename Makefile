@@ -21,7 +21,7 @@ unexport PYTHONPATH PYTHONHOME
 # the libraries it wants lacks modules.
 FITS := (3, 11) <= sys.version_info < (3, 15)
 # A half-made environment (no pip, or a Python that is gone or does not fit) is made again.
-USABLE := $(shell $(VENV_PYTHON) -c 'import sys, pip; print($(FITS))' 2>/dev/null)
+USABLE := $(shell $(VENV_PYTHON) -c 'import sys, pip, sqlite3; print($(FITS))' 2>/dev/null)
 REMAKE := $(if $(filter True,$(USABLE)),,FORCE)
 
 help: ## list the targets
