@@ -19,9 +19,9 @@ unexport PYTHONPATH PYTHONHOME
 
 # Of the versions that are pinned, a newer Python has none to install. One that somebody built without
 # the libraries it wants lacks modules.
-FITS := (3, 11) <= sys.version_info < (3, 15)
+FITS := import sqlite3, ssl, sys, zlib; fits = (3, 11) <= sys.version_info < (3, 15)
 # A half-made environment (no pip, or a Python that is gone or does not fit) is made again.
-USABLE := $(shell $(VENV_PYTHON) -c 'import sys, pip, sqlite3; print($(FITS))' 2>/dev/null)
+USABLE := $(shell $(VENV_PYTHON) -c '$(FITS); import pip; print(fits)' 2>/dev/null)
 REMAKE := $(if $(filter True,$(USABLE)),,FORCE)
 
 help: ## list the targets
@@ -56,7 +56,7 @@ clean: ## remove the environment and the caches, never your data in var/
 .venv/python.stamp: $(REMAKE)
 	@if [ '$(USABLE)' = True ]; then touch $@; exit 0; fi; \
 	found=; for python in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python; do \
-	  if "$$python" -c 'import sqlite3, ssl, sys, zlib; sys.exit(not $(FITS))' 2>/dev/null; then \
+	  if "$$python" -c '$(FITS); sys.exit(not fits)' 2>/dev/null; then \
 	    found=$$python; break; \
 	  fi; \
 	done; \

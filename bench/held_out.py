@@ -150,6 +150,27 @@ def of_labels(name: str, held_out: Round) -> list[float]:
     return figures
 
 
+def measure(
+    columns: Sequence[Column], table: Sequence[Row], held: int, size: int, rounds: int
+) -> tuple[float, dict[str, Numbers]]:
+    """Give the mean τ, and by column its figures in each round, by kind: (3, figures, rounds)."""
+    found: dict[str, list[list[float]]] = {column.name: [] for column in columns}
+    taus = []
+    for number in range(rounds):
+        order = np.random.default_rng(number).permutation(len(table))
+        asked = [table[row] for row in order[:held]]
+        rows = [table[row] for row in order[held : held + size]]
+        answers = SoftDict(rows, columns=columns).search_many([key for key, _ in asked])
+        held_out = Round(rows, asked, answers)
+        taus.append(answers[0].temperature)
+        for column in columns:
+            of = of_numbers if column.type == "number" else of_labels
+            found[column.name].append(of(column.name, held_out))
+    return float(np.mean(taus)), {
+        name: np.array(figures).T.reshape(3, -1, rounds) for name, figures in found.items()
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", nargs="*", type=Path)
@@ -162,22 +183,10 @@ def main() -> None:
         columns, table = read(path) if given.tables else colours()
         held = min(given.held, len(table) // 3)
         for size in (size for size in given.keys if size <= len(table) - held):
-            found: dict[str, list[list[float]]] = {column.name: [] for column in columns}
-            taus = []
-            for number in range(given.rounds):
-                order = np.random.default_rng(number).permutation(len(table))
-                asked = [table[row] for row in order[:held]]
-                rows = [table[row] for row in order[held : held + size]]
-                answers = SoftDict(rows, columns=columns).search_many([key for key, _ in asked])
-                held_out = Round(rows, asked, answers)
-                taus.append(answers[0].temperature)
-                for column in columns:
-                    of = of_numbers if column.type == "number" else of_labels
-                    found[column.name].append(of(column.name, held_out))
+            tau, found = measure(columns, table, held, size, given.rounds)
             for column in columns:
-                cells = [path.stem, f"{size:,}", column.name, f"{np.mean(taus):.3f}"]
-                figures = np.array(found[column.name]).T.reshape(3, -1, given.rounds)
-                for share, *others in figures:
+                cells = [path.stem, f"{size:,}", column.name, f"{tau:.3f}"]
+                for share, *others in found[column.name]:
                     cells.append(f"{share.mean():.1%} ({share.min():.0%}-{share.max():.0%})")
                     if column.type == "number":
                         few, many, width = np.mean(others, axis=1)

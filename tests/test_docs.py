@@ -11,9 +11,7 @@ from __future__ import annotations
 import doctest
 import json
 import math
-import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,6 +24,7 @@ from typing import Any
 import pytest
 
 from service.settings import Settings, variable
+from tests.programs import program
 from tests.service.running import Service, environment
 
 ROOT = Path(__file__).parents[1]
@@ -104,8 +103,7 @@ def following(folder: Path) -> Iterator[Reader]:
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    if shutil.which("curl") is None and "CI" not in os.environ:
-        pytest.skip("curl is not installed, and the page's commands use it")
+    program("curl")  # which the page's commands use
     with following(tmp_path_factory.mktemp("clone")) as someone:
         yield someone
 

@@ -41,6 +41,7 @@ from index.errors import (
     WrongValue,
 )
 from index.store import UNWRITTEN, Store, _full
+from tests.programs import program
 
 ROOT = Path(__file__).parents[1]
 OPTIONS = LoadOptions(format="csv")
@@ -1228,14 +1229,11 @@ def test_a_database_that_this_sqlite_is_too_old_for_is_said_to_be_that(tmp_path:
 
 def test_a_file_system_that_sqlite_cannot_use_is_said_to_be_that(tmp_path: Path) -> None:
     """As one that a virtual machine shares with its host: it maps no file for several programs."""
-    if shutil.which("strace") is None:
-        reason = "strace is not installed: apt-get install strace (Linux only)"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
     shared = tmp_path / "softdict.db-shm"
-    faulty = f"strace -f -qq -o /dev/null -P {shared} -e trace=mmap -e inject=mmap:error=ENODEV"
+    faulty = f"-f -qq -o /dev/null -P {shared} -e trace=mmap -e inject=mmap:error=ENODEV"
     opening = "import sys; from index import SoftDict; SoftDict.open(sys.argv[1])"
     opened = subprocess.run(
-        [*faulty.split(), sys.executable, "-c", opening, tmp_path],
+        [program("strace"), *faulty.split(), sys.executable, "-c", opening, tmp_path],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import threading
@@ -30,6 +29,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from index.naming import check_name
 from service.problems import TABLE
+from tests.programs import program
 from tests.service.running import PATIENCE, ROOT, Service
 
 ARGUMENTS = [
@@ -60,20 +60,15 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def started_browser() -> Iterator[Chrome]:
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        missing = "chromium and chromedriver are needed: apt-get install chromium chromium-driver"
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
     options = Options()
-    options.binary_location = chromium
+    options.binary_location = program("chromium")
     for argument in ARGUMENTS:
         options.add_argument(argument)
     options.add_experimental_option("prefs", {"intl.accept_languages": "en"})
     options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
     utf_8 = {**os.environ, "LC_ALL": "C.UTF-8"}  # for names of files with accents, wherever it runs
-    browser = Chrome(options=options, service=Driver(driver, env=utf_8))
+    driver = Driver(program("chromedriver", "chromium-driver"), env=utf_8)
+    browser = Chrome(options=options, service=driver)
     yield browser
     browser.quit()
 

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import resource
-import shutil
 import signal
 import socket
 import tempfile
@@ -24,6 +23,7 @@ from urllib.parse import quote
 import pytest
 
 from index import Catalog, SoftDict
+from tests.programs import program
 from tests.service.running import PATIENCE, Reply, Service, wait_for_vectors
 
 KEYS = {
@@ -559,11 +559,9 @@ def test_a_service_none_of_whose_datasets_can_answer_says_why_it_is_not_ready(
 
 def test_no_route_of_the_default_service_speaks_to_another_machine(tmp_path: Path) -> None:
     """The kernel's own list of addresses: native libraries report home past Python's hooks."""
-    if shutil.which("strace") is None:
-        reason = "strace is not installed: apt-get install strace (Linux only)"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
     calls = tmp_path / "calls"
-    watch = ["strace", "-D", "-f", "-qq", "-e", "trace=%network", "-o", str(calls)]
+    strace = program("strace")
+    watch = [strace, "-D", "-f", "-qq", "-e", "trace=%network", "-o", str(calls)]
     # Libraries that report to their makers keep still where CI is set: here it is not.
     user = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "user")}
     with Service(tmp_path / "store", watch=watch, only=user) as service:
