@@ -1,7 +1,7 @@
 """Vectors and what FAISS makes of them: the only place that imports FAISS.
 
 A block's rows never change once made. A writer makes new blocks, so a view that a reader is
-scanning can neither move nor be freed under it. Every score of a block is one NumPy product,
+scanning can neither move nor be freed under it. All scores of a block are a product of matrices,
 which is faster than FAISS's own flat search and gives all of them (``bench/RESULTS.md``);
 FAISS has the codes through which a large block is looked at first, and the k-means of its
 cells (``index.sketch``).
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from index.cores import cores, side_by_side
 from index.platform import one_openmp
+from index.products import products
 
 Rows = NDArray[np.float32]
 Held = NDArray[Any]  # float32, or int16 in steps of 1 / STEPS
@@ -34,8 +35,7 @@ UNCACHED = 65_536  # rows: more than a cache holds
 SLOW = 3.0  # times longer is too slow
 WIDENED = 512  # rows made float32 at a time: they stay in the cache
 HANDED_OVER = 16 * WIDENED  # of them that a core scans in one go
-MULTIPLIED = 2048  # rows that a product takes at a time
-FEW = 40  # queries: of more a product is as fast with them on its left
+MULTIPLIED = 4096  # rows that a core multiplies in one go; NumPy is as fast with no more
 LONGEST_PART = 4  # components behind each code of 4 bits
 LEAST_PARTS = 96  # codes of a row, where its components are enough
 FITTING_ROUNDS = 12  # of the k-means behind the codes
@@ -109,19 +109,17 @@ class VectorBlock:
             np.matmul(self.held, asked[0], out=out[0])  # one pass over memory, no transpose
 
     def _products(self, asked: Rows, out: Rows) -> None:
-        """Score some keys at a time, where what is made of them is to stay in the cache.
+        """Score some keys at a time: what is made of them is to stay in the cache."""
+        if len(self) <= MULTIPLIED:
+            np.matmul(asked, self.held.astype(np.float32, copy=False).T, out=out)
+            return
+        queries = np.ascontiguousarray(asked.T)
 
-        Of few queries a product with the keys on its left takes half to nine tenths as long.
-        """
-        few = len(asked) <= FEW
-        at_once = MULTIPLIED if few or self.half else max(len(self), 1)
-        for start in range(0, len(self), at_once):
-            part = slice(start, start + at_once)
-            keys = self.held[part].astype(np.float32, copy=False)
-            if few:
-                out[:, part] = (keys @ asked.T).T
-            else:
-                np.matmul(asked, keys.T, out=out[:, part])
+        def multiply(first: int) -> None:
+            part = slice(first, first + MULTIPLIED)
+            out[:, part] = products(self.held[part].astype(np.float32, copy=False), queries).T
+
+        side_by_side(multiply, range(0, len(self), MULTIPLIED))
 
     def _widened_scores(self, asked: Rows, out: Rows) -> None:
         def scan(first: int) -> None:
