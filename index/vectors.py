@@ -36,6 +36,7 @@ SLOW = 3.0  # times longer is too slow
 WIDENED = 512  # rows made float32 at a time: they stay in the cache
 HANDED_OVER = 16 * WIDENED  # of them that a core scans in one go
 MULTIPLIED = 4096  # rows that a core multiplies in one go; NumPy is as fast with no more
+TOGETHER = 64  # questions of one product: what it makes stays in the cache
 LONGEST_PART = 4  # components behind each code of 4 bits
 LEAST_PARTS = 96  # codes of a row, where its components are enough
 FITTING_ROUNDS = 12  # of the k-means behind the codes
@@ -113,11 +114,14 @@ class VectorBlock:
         if len(self) <= MULTIPLIED:
             np.matmul(asked, self.held.astype(np.float32, copy=False).T, out=out)
             return
-        queries = np.ascontiguousarray(asked.T)
+        firsts = range(0, len(asked), TOGETHER)
+        queries = [np.ascontiguousarray(asked[first : first + TOGETHER].T) for first in firsts]
 
         def multiply(first: int) -> None:
             part = slice(first, first + MULTIPLIED)
-            out[:, part] = products(self.held[part].astype(np.float32, copy=False), queries).T
+            keys = self.held[part].astype(np.float32, copy=False)
+            for start, some in zip(firsts, queries, strict=True):
+                out[start : start + TOGETHER, part] = products(keys, some).T
 
         side_by_side(multiply, range(0, len(self), MULTIPLIED))
 

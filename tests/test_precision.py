@@ -12,7 +12,7 @@ import pytest
 from index import Catalog, SoftDict, open_encoder
 from index.errors import InvalidRequest
 from index.moments import Moments
-from index.vectors import MULTIPLIED, STEPS, UNCACHED, VectorBlock, half_is_fast, halved
+from index.vectors import MULTIPLIED, STEPS, TOGETHER, UNCACHED, VectorBlock, half_is_fast, halved
 from tests import oracle
 from tests.test_concurrency import begun, ended
 
@@ -74,7 +74,7 @@ def test_scores_of_halved_rows_are_off_by_as_much_as_is_said():
 
 
 @pytest.mark.parametrize("count", [1, MULTIPLIED, MULTIPLIED + 1, 3 * MULTIPLIED - 1])
-@pytest.mark.parametrize("queries", [1, 2, 41])
+@pytest.mark.parametrize("queries", [1, 2, TOGETHER, TOGETHER + 1])
 @pytest.mark.parametrize("half", [False, True])
 def test_rows_have_the_same_scores_however_many_are_asked_for(count, queries, half):
     rows, asked = unit_rows(count, 0, width=20), unit_rows(queries, 1, width=20)
