@@ -54,6 +54,8 @@ Numbers = NDArray[np.int64]
 DEEP = 5.0  # standard deviations above its middle, a cell still holds a key or two
 SURELY = 4.0  # standard deviations below what is expected of its code, a key scores no more
 LEAST_LOOKED_AT = 2.0  # times as many keys as are wanted
+# Above the bar, in deviations of the nearest cell, codes are looked at; again if they are too few.
+BARS = (0.5, -1.0, -DEEP)
 HALVINGS = 8  # of the scores that a bar may lie at: to within a hundredth
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
 BLIND_SHARE = 0.1  # of the draws from cells go by the number of keys alone
@@ -149,10 +151,14 @@ class Outlook:
         middles = coarse.astype(np.float64)
         variance = np.vecdot(np.vecdot(sketch.scatter, query), query)
         spreads = np.sqrt(np.maximum(variance * sketch.strays, 1e-12))
-        cells = _cells_near(sizes, middles, spreads, coded)
+        cells, bar = _cells_near(sizes, middles, spreads, coded)
         allowed = None if left is None else left.bits
-        told, near = sketch.codes.best(query, coded, cells, coarse, allowed)
-        seen = _Seen.of(keys, query, told, near, taken)
+        for higher in BARS:
+            least = bar + higher * float(spreads[cells[0]])
+            told, near = sketch.codes.above(query, least, cells, coarse, allowed)
+            if len(near) >= taken:
+                break
+        seen = _Seen.of(keys, query, told, near, least, taken=taken, coded=coded)
         strange, strangers = sketch.strange, sketch.strangers
         if left is not None:
             there = left.mask[strange]
@@ -326,10 +332,25 @@ class _Seen(NamedTuple):
     bar: float  # what is expected of a row whose code scores as the least of them
 
     @classmethod
-    def of(cls, keys: VectorBlock, query: Rows, told: Rows, rows: Numbers, taken: int) -> _Seen:
-        """Score the ``taken`` of which most is expected; the lesser half of these tell the rest."""
-        least = float(told.min(initial=1.0))
+    def of(
+        cls,
+        keys: VectorBlock,
+        query: Rows,
+        told: Rows,
+        rows: Numbers,
+        least: float,
+        *,
+        taken: int,
+        coded: int,
+    ) -> _Seen:
+        """Score the ``taken`` of which most is expected; the lesser half of these tell the rest.
+
+        Of the ``rows``, all there are above ``least``, ``coded`` are kept at the most.
+        """
         order = _falling(told)
+        if len(order) > coded:
+            least = float(told[order[coded]])
+            order = order[:coded]
         rows, guesses = rows[order], told[order].astype(np.float64)
         scores = keys.scores_at(rows[:taken], query[np.newaxis])[0]
         slope = _slope(guesses[: len(scores)], scores)
@@ -362,11 +383,14 @@ def _slope(guesses: Floats, scores: Rows) -> float:
     return min(max(float(away @ scores) / max(float(away @ away), 1e-12), 0.5), 1.0)
 
 
-def _cells_near(sizes: Numbers, middles: Floats, spreads: Floats, count: int) -> Numbers:
-    """Give the cells that may hold some of the ``count`` best keys, the likeliest first.
+def _cells_near(
+    sizes: Numbers, middles: Floats, spreads: Floats, count: int
+) -> tuple[Numbers, float]:
+    """Give the cells that may hold some of the ``count`` best keys, the likeliest first, and a bar.
 
-    A key of a cell scores normally about the cell's middle. The bar that ``count`` keys should
-    reach is found by halving.
+    A key of a cell scores normally about the cell's middle. The bar is what ``count`` keys should
+    reach, and is found by halving. Cells have more keys far above their middles than that
+    foretells: one to three times as many reach it, but fewer where a mask hides the nearest.
     """
     low, high = float(middles.min()), float((middles + DEEP * spreads).max())
     steep, many = 0.85 / spreads, sizes.astype(np.float64)
@@ -378,7 +402,7 @@ def _cells_near(sizes: Numbers, middles: Floats, spreads: Floats, count: int) ->
     places = np.where(sizes > 0, (middles - low) / spreads, -np.inf)
     order = np.argsort(-places)[: np.count_nonzero(sizes)]
     enough = int(np.searchsorted(np.cumsum(sizes[order]), LEAST_LOOKED_AT * count)) + 1
-    return order[: max(enough, np.count_nonzero(places > -DEEP))]
+    return order[: max(enough, np.count_nonzero(places > -DEEP))], low
 
 
 def _log_mean_exp(middles: Floats, spreads: Floats, rate: Floats, most: Floats) -> Floats:

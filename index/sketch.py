@@ -64,6 +64,9 @@ class Sketch:
     strange: NDArray[np.int64]  # (s,) numbers of the rows without codes, in order
     strangers: Rows  # (s, d) these rows
 
+    def __post_init__(self) -> None:
+        self.codes.know(self.means)
+
     def __len__(self) -> int:
         return int(self.starts[-1])
 

@@ -9,7 +9,6 @@ cells (``index.sketch``).
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,8 +27,6 @@ Rows = NDArray[np.float32]
 Held = NDArray[Any]  # float32, or int16 in steps of 1 / STEPS
 FETCHED = 512  # scattered rows scored at a time: they stay in the cache
 SIDES = 2  # of the cells that are looked through side by side: memory is no faster with more
-ROOM = 0.67  # of the rows asked for can come from one side: each one costs FAISS 90 ns to sort
-ONE_BY_ONE = 11  # FAISS's way for one query: its usual one groups those that share a cell
 STEPS = 32_767  # of a component held in 16 bits, between 0 and 1
 UNCACHED = 65_536  # rows: more than a cache holds
 SLOW = 3.0  # times longer is too slow
@@ -206,7 +203,6 @@ class Codes:
     """
 
     def __init__(self, index: Any) -> None:
-        index.implem = ONE_BY_ONE
         self._index = index
 
     @classmethod
@@ -217,11 +213,9 @@ class Codes:
         part = min(LONGEST_PART, max(1, d // LEAST_PARTS))
         parts = -(-d // part)
         padded = parts * part
-        nowhere = faiss.IndexFlatIP(padded)  # cells are chosen by who asks, never by FAISS
-        index = faiss.IndexIVFPQFastScan(
-            nowhere, padded, cells, parts, 4, faiss.METRIC_INNER_PRODUCT
-        )
-        nowhere.this.disown()
+        means = faiss.IndexFlatIP(padded)
+        index = faiss.IndexIVFPQFastScan(means, padded, cells, parts, 4, faiss.METRIC_INNER_PRODUCT)
+        means.this.disown()
         index.own_fields = True
         index.by_residual = True
         index.is_trained = True
@@ -278,45 +272,52 @@ class Codes:
         lists.add_entries(cell, len(coded), faiss.swig_ptr(numbers), packed.codes.get())
         index.ntotal += len(coded)
 
-    def best(
+    def know(self, means: Rows) -> None:
+        """Learn the (c, d) means of the cells, which codes are to be looked at by."""
+        index = self._index
+        index.quantizer.reset()
+        index.quantizer.add(_padded(means, index.d))
+
+    def above(
         self,
         query: Rows,
-        count: int,
+        bar: float,
         cells: NDArray[np.int64],
         middles: Rows,
         allowed: NDArray[np.uint8] | None = None,
     ) -> tuple[Rows, NDArray[np.int64]]:
-        """Give at most ``count`` best scores as the codes tell them, and their rows.
+        """Give all scores above a bar that the codes of some cells tell, and their rows.
 
-        They come from some cells, nearest first, whose means score ``middles``, a number for each
-        cell there is, and are ``allowed``, a bit a row, where not all are. Every such row whose
-        code scores above the least of them is among them.
+        The nearest of the cells come first; ``middles`` are the scores of all cells' means. The
+        rows are ``allowed``, a bit a row, where not all are, and in no order: to sort them FAISS
+        takes as long as to look at the codes.
         """
         faiss, index = _faiss(), self._index
         query = _padded(query[np.newaxis], index.d)
-        asked = min(math.ceil(ROOM * count), len(self))
         selector = None if allowed is None else faiss.IDSelectorBitmap(allowed)
+        table = np.empty((index.M, index.ksub), np.float32)  # what each part can say of a residual
+        index.pq.compute_inner_prod_table(*map(faiss.swig_ptr, (query, table)))
+        least, most = float(table.min(axis=1).sum()), float(table.max(axis=1).sum())
 
         def look(side: NDArray[np.int64]) -> tuple[Rows, NDArray[np.int64]]:
-            scores, rows = np.empty(asked, np.float32), np.empty(asked, np.int64)
-            from_middle = np.ascontiguousarray(middles[side])
-            chosen = faiss.SearchParametersIVF(nprobe=len(side), sel=selector)
-            # FAISS's own Python takes no parameters here.
-            asked_for, *given = map(faiss.swig_ptr, (query, side, from_middle, scores, rows))
-            index.search_preassigned_c(1, asked_for, asked, *given, False, chosen)
+            chosen = np.zeros(index.nlist, bool)
+            chosen[side] = True
+            bits = faiss.IDSelectorBitmap(np.packbits(chosen, bitorder="little"))
+            these = faiss.SearchParameters(sel=bits)
+            given = faiss.SearchParametersIVF(
+                nprobe=len(side), sel=selector, quantizer_params=these
+            )
+            of_side = middles[side]
+            # Beyond what codes can say FAISS's numbers run over.
+            within = min(max(bar, float(of_side.min()) + least), float(of_side.max()) + most)
+            _, scores, rows = index.range_search(query, within, params=given)
             return scores, rows
 
         turn = np.arange(len(cells))
         turn = (turn + turn // SIDES) % SIDES  # the nearest cells hold most of what is found
-        sides = [np.ascontiguousarray(cells[turn == side]) for side in range(SIDES)]
-        found = side_by_side(look, [side for side in sides if len(side)])
-        bar = max(scores[-1] for scores, _ in found)  # the least number, where a side ran out
-        scores = np.concatenate([scores for scores, _ in found])
-        rows = np.concatenate([rows for _, rows in found])
-        kept = np.flatnonzero((scores >= bar) & (rows >= 0))
-        if len(kept) > count:
-            kept = kept[np.argpartition(-scores[kept], count)[:count]]
-        return scores[kept], rows[kept]
+        sides = [cells[turn == side] for side in range(SIDES)]
+        scores, rows = zip(*side_by_side(look, [side for side in sides if len(side)]), strict=True)
+        return np.concatenate(scores), np.concatenate(rows)
 
     def save(self, path: Path) -> None:
         with path.open("wb") as stream:
