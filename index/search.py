@@ -349,14 +349,12 @@ def _with_list(
         last = last if outlook is None else max(last, float(np.sort(outlook.head_scores)[-k]))
     if outlook is None:
         more = np.flatnonzero(_unscored(part, rows))
-        scores = snapshot.scores(asked)[0, more]
     else:
         rivals = outlook.rivals(last, attention.state.top_rows[0])
         if outlook is sample.outlook and len(rivals) == len(outlook.head_scores):
             return attention
         more = rivals[_unscored(part, rows)[rivals]]
-        scores = snapshot.scores_at(asked, more)[0]
-    others = attend(scores[np.newaxis], temperature=tau, k=k)
+    others = attend(snapshot.scores_at(asked, more), temperature=tau, k=k)
     best = merge(attention.state, _numbered(others, more))
     state = replace(attention.state, top_logits=best.top_logits, top_rows=best.top_rows)
     return replace(attention, state=state)

@@ -354,12 +354,7 @@ def test_how_many_are_listed_changes_no_weight_of_a_sampled_answer(
     few, many = ask(snapshot, k=5), ask(snapshot, k=k)
     exact = ask(snapshot, k=k, tolerance=0)
 
-    pairs = list(zip(few.matches, many.matches[:5], strict=True))
-    assert [one.key for one, _ in pairs] == [other.key for _, other in pairs]
-    # One that was not drawn is scored to be listed, with many or few: its last bit is another.
-    for one, other in pairs:
-        assert other.score == pytest.approx(one.score, abs=1e-6)
-        assert other.weight == pytest.approx(one.weight, rel=1e-5)
+    assert many.matches[:5] == few.matches
     assert (many.blend, many.error, many.coverage) == (few.blend, few.error, few.coverage)
     assert many.effective_keys == few.effective_keys
     assert many.scored == few.scored < KEYS  # that the weights come from, as coverage says
