@@ -142,8 +142,8 @@ class Outlook:
     ) -> Outlook:
         """Look at the keys of the nearest cells through their codes, and score the best of them.
 
-        ``coded`` allowed keys are found by their codes, and the ``taken`` best of these are
-        scored. ``left`` are the allowed rows, if not all are.
+        About ``coded`` allowed keys, and no more, are found by their codes, and the ``taken`` best
+        of these are scored. ``left`` are the allowed rows, if not all are.
         """
         bounds, sizes = (sketch.starts, sketch.sizes) if left is None else (left.bounds, left.sizes)
         # Row by row: after a product this small NumPy's threads spin on the core that codes want.

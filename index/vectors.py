@@ -237,7 +237,9 @@ class Codes:
 
     @property
     def nbytes(self) -> int:
-        return len(self) * (int(self._index.code_size) + 8)  # with the row's number
+        index = self._index
+        means = 4 * int(index.quantizer.ntotal) * int(index.d)
+        return len(self) * (int(index.code_size) + 8) + means  # with the row's number
 
     def moved(self, rows: Rows, middles: Rows) -> tuple[Rows, Rows]:
         """Move (n, d) rows until each scores with what its code reads what it does with itself.
