@@ -32,8 +32,10 @@ AT_ONCE = 2**25  # scores held at a time (128 MB)
 
 TOLERANCE = 0.03  # wanted total variation error, where a dataset has no other
 NORMAL = 1.96  # standard errors within which a normal error stays in 95 %, as a blend's does
-WIDEST = 1.5  # times a normal error is that of a mass where one key has all the attention
+WIDEST = 1.15  # times a normal error is that of a mass where one key has all the attention
 SHARED_BY = 1_000_000  # effective keys, and it is a normal one
+HIDDEN = 7.0  # deviations of the sketch: a key that scores so far below the best may be missed
+MOST_HIDDEN = 0.003  # of the mass: draws would show that more is missing
 ROUNDING = 5e-8  # of a float32 cosine, five standard errors: by 1 / τ of it a weight may be off
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 FINEST = 0.01  # τ: below, a key may weigh a lot whose code does not show it, and none is drawn
@@ -83,8 +85,18 @@ class Attention:
         if self.sample is None:
             return rounded
         spread = self.sample.standard_error(self.weights[: len(self.sample.rows)])
-        # The two have nothing to do with each other.
-        return math.hypot(standard_errors(float(self.state.effective_keys[0])) * spread, rounded)
+        drawn = standard_errors(float(self.state.effective_keys[0])) * spread
+        # The three have nothing to do with each other.
+        return math.hypot(drawn, self.hidden, rounded)
+
+    @cached_property
+    def hidden(self) -> float:
+        """What a key would weigh that codes and cells hid: of it, draws leave no trace."""
+        if self.sample is None:
+            return 0.0
+        below = HIDDEN * self.sample.outlook.sketch.deviation
+        weight = math.exp(-below / self.temperature) / float(self.state.mass[0])
+        return min(weight, MOST_HIDDEN)
 
     @property
     def error(self) -> float:
@@ -297,6 +309,8 @@ def _attend_some(
             short = max(attention.error, NORMAL * attention.unevenness()) / tolerance
             if short <= 1:
                 return _with_list(snapshot, part, query, attention, k)
+            if attention.hidden * attention.coverage > tolerance:
+                return None  # however many are drawn
             step = min(short, GREATEST_STEP) ** 2 * HEADROOM
             drawn = round(drawn * min(step, GREATEST_STEP))
         return None
@@ -404,8 +418,7 @@ def _joined(part: _Part, sample: Sample, fresh: _Fresh | None, tau: float, k: in
 def standard_errors(effective_keys: float) -> float:
     """Say within how many of its standard errors a mass stays in 95 %.
 
-    The fewer keys share the attention, the more one would weigh that was not drawn, of which
-    there is no trace.
+    The fewer keys share the attention, the more one of those weighs that were not drawn.
     """
     shared = math.log(max(effective_keys, 1.0)) / math.log(SHARED_BY)
     return NORMAL * (WIDEST - (WIDEST - 1) * min(shared, 1.0))

@@ -16,6 +16,7 @@ picked by their places are a simple random sample of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -78,6 +79,11 @@ class Sketch:
     def sizes(self) -> NDArray[np.int64]:
         """How many rows each cell has."""
         return np.diff(self.starts)
+
+    @cached_property
+    def deviation(self) -> float:
+        """How far a row's score strays from its cell's mean's: of all rows, in any direction."""
+        return math.sqrt(float(np.trace(self.scatter)) / len(self.scatter))
 
     @cached_property
     def _cells(self) -> NDArray[np.unsignedinteger]:

@@ -18,7 +18,7 @@ from index.attention import attend
 from index.encoders import open_encoder
 from index.errors import InvalidRequest
 from index.sampling import Outlook
-from index.search import TOLERANCE, Attention, attend_keys
+from index.search import TOLERANCE, Attention, attend_keys, standard_errors
 from index.settings import parse_tolerance
 from index.sketch import build_sketch
 from index.snapshot import Snapshot
@@ -284,6 +284,44 @@ def test_what_rounding_and_what_drawing_are_off_by_add_up_as_sides_of_a_right_an
     assert drawn.doubt > 1e-4
     assert both.doubt == pytest.approx(1.25 * drawn.doubt)
     assert both.error == pytest.approx(1.25 * drawn.error)
+
+
+def test_no_less_is_stated_than_a_key_weighs_that_draws_would_not_show(snapshot: Snapshot) -> None:
+    tau, sketch = 0.1, snapshot.sketch
+    query = open_encoder("random").encode(["query"])
+    (found,) = attend_keys(
+        snapshot, query, temperature=tau, allowed=snapshot.alive, k=0, tolerance=TOLERANCE
+    )
+    assert sketch is not None and found.sample is not None
+    strays = found.sample.standard_error(found.weights)
+    scores = snapshot.blocks[0].vectors[:].astype(float) @ query[0]
+    hidden = np.exp((scores.max() - 7 * sketch.deviation) / tau) / np.exp(scores / tau).sum()
+
+    assert found.hidden == pytest.approx(min(hidden, 0.003), rel=0.1)  # of the mass as it is
+    drawn = standard_errors(float(found.state.effective_keys[0])) * strays
+    assert found.doubt == pytest.approx(np.linalg.norm([drawn, found.hidden, found.rounding / tau]))
+
+
+def test_where_one_missed_key_would_be_too_much_all_are_scored_and_no_more_are_drawn(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, draw, draws = snapshot.blocks[0].vectors[:1], Outlook.sample, []
+    monkeypatch.setattr(Outlook, "sample", lambda *given: draws.append(given) or draw(*given))
+
+    def asked(tolerance: float, tau: float = 0.05) -> Attention:
+        (found,) = attend_keys(
+            snapshot, query, temperature=tau, allowed=snapshot.alive, k=0, tolerance=tolerance
+        )
+        return found
+
+    drawn = asked(TOLERANCE)
+    assert drawn.sample is not None
+    draws.clear()
+    exact = asked(0.9 * drawn.hidden * drawn.coverage)
+
+    assert exact.counts is None and exact.hidden == 0
+    assert len(draws) == 1
+    assert asked(TOLERANCE, 0.07).hidden == 0.003  # more that is missing draws would show
 
 
 @pytest.mark.parametrize(("draws", "looks"), [(20_000, 0), (0, 1)])
