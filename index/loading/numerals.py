@@ -48,6 +48,9 @@ FITTING: Mapping[Style, tuple[str, ...]] = {
     "point": ("point", "moment"),
     "comma": ("comma", "address"),
 }
+_READ = {
+    style: frozenset(("code", f"code_{style}", *kinds, *EITHER)) for style, kinds in FITTING.items()
+}
 _AS_AMOUNTS = {"code_point": "point", "code_comma": "comma", "lot": "power", "address": "comma"}
 _MOMENT = re.compile(  # 24.12, 9.30 and 12.2025
     r"(?:[12]\d|3[01]|[1-9])\.(?:1[0-2]|0?[1-9])|(?:1\d|2[0-3]|[1-9])\.[0-5]\d"
@@ -81,7 +84,7 @@ class Numeral(NamedTuple):
 
     def fits(self, style: Style) -> bool:
         """Say whether it can be read in a style; a code can, though that spoils it."""
-        return self.kind in ("code", f"code_{style}", *FITTING[style], *EITHER)
+        return self.kind in _READ[style]
 
     @property
     def is_code(self) -> bool:
@@ -94,12 +97,16 @@ class Numeral(NamedTuple):
 
     def number(self, style: Style) -> float | int:
         """Read it: an int where it has neither fraction nor exponent."""
+        if self.kind == "int":
+            return int(self.digits)
         plain = _in_python(self.digits, style)
         return float(plain) if any(mark in plain for mark in ".eE") else int(plain)
 
 
 def read_numeral(spelled: str) -> Numeral | None:
     """Read a cell that has no blanks around it; None for what is no finite number."""
+    if spelled.isascii() and spelled.isdecimal() and spelled[0] != "0" and len(spelled) < 16:
+        return Numeral("int", spelled, "")  # as below, in a tenth of the time
     if len(spelled) > LONGEST_NUMERAL or not _DIGIT.search(spelled):
         return None
     spelled = composed(spelled)

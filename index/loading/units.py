@@ -48,8 +48,9 @@ _MEASURED = re.compile(rf"(.*?\d)\s?({'|'.join(map(re.escape, _SPELLINGS))})")
 _NEGATIVE = re.compile(rf"({_MARK}|)\s?\(([^()]+)\)\s?({_MARK}|)")
 _ROUND = re.compile(r"(?<=\d)([.,])[-–—]\Z")
 _DASH = re.compile(rf"[-–—]\s*(?:{_MARK}|{_NAME})|(?:{_MARK}|{_NAME})\s*[-–—]")
+_DASHES = "-–—"
 _DIGITS = "0123456789"
-_ENDS, _STARTS = frozenset(f"{_DIGITS}.,-–—"), frozenset(f"{_DIGITS}.,+-\u2212")
+_ENDS, _STARTS = frozenset(f"{_DIGITS}.,{_DASHES}"), frozenset(f"{_DIGITS}.,+-\u2212")
 
 
 def unit_apart(spelled: str) -> tuple[str, str]:
@@ -91,4 +92,5 @@ def is_measure(unit: str) -> bool:
 
 def is_dash(spelled: str) -> bool:
     """Say whether a unit has a dash for a number: "-   €" is how spreadsheets print no sum."""
-    return _DASH.fullmatch(spelled) is not None
+    at_an_end = spelled[:1] in _DASHES or spelled[-1:] in _DASHES
+    return at_an_end and _DASH.fullmatch(spelled) is not None
