@@ -91,12 +91,14 @@ def fit_margins(
     some = max(1, CACHED // max(scores.shape[1], 1))
     for start in range(0, len(asked), some):
         part = asked[start : start + some]
-        others = leave_out(scores[part], probes[part])[:, order]
+        others = leave_out(scores[part], probes[part]).take(order, axis=1)  # row by row in memory
         best = others.max(axis=1, keepdims=True)
         answered = best[:, 0] > MASKED  # by a key with a value, other than its own
         others, truth = (others - best)[answered], values[probes[part]][answered]
+        shares = np.empty_like(others)
         for at, tau in zip(found, tried, strict=True):
-            shares = np.exp(others * np.float32(1 / tau))
+            np.multiply(others, np.float32(1 / tau), out=shares)
+            np.exp(shares, out=shares)
             low, median, high = ascending[_places(shares, (tail, 0.5, 1 - tail))]
             outside = (truth < low) | (truth > high)
             at.append(np.array([high - low, np.where(outside, np.abs(truth - median), 0.0)]))
