@@ -273,6 +273,18 @@ def test_a_column_that_always_holds_the_same_has_no_say_in_a_fit(constant, width
     assert both == fit_temperature(scores, EVERY, [of_values])
 
 
+@pytest.mark.parametrize("width", [2, 5, 6, 12])
+def test_a_vector_of_one_number_over_and_over_is_fitted_as_the_number_is(width):
+    scores, values = kernel_data(bandwidth=1.0, noise=0.2)
+    values[:3] = np.nan
+    alike = np.repeat(values, width, axis=1)
+
+    tau = fit_temperature(scores, EVERY, [number_likelihood(values, EVERY)])
+    fitted = fit_temperature(scores, EVERY, [number_likelihood(alike, EVERY)])
+
+    assert fitted == pytest.approx(tau, rel=1e-4)
+
+
 def test_missing_values_take_no_part_in_a_fit():
     scores, values = kernel_data(bandwidth=1.0, noise=0.2)
     gaps = values.copy()
