@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from index.answers import Blend, NumberBlend
 from index.attention import CACHED
-from index.temperature import FLAT, GRID, MASKED, SMALLEST, Scores, leave_out
+from index.temperature import FLAT, GRID, MASKED, SMALLEST, Scores, leave_out, shares_at
 from index.values import LEVEL, SLACK
 
 # The τ that margins are of, beside a dataset's own: from attention to one key to all keys alike.
@@ -95,10 +95,7 @@ def fit_margins(
         best = others.max(axis=1, keepdims=True)
         answered = best[:, 0] > MASKED  # by a key with a value, other than its own
         others, truth = (others - best)[answered], values[probes[part]][answered]
-        shares = np.empty_like(others)
-        for at, tau in zip(found, tried, strict=True):
-            np.multiply(others, np.float32(1 / tau), out=shares)
-            np.exp(shares, out=shares)
+        for at, shares in zip(found, shares_at(others, tried), strict=True):
             low, median, high = ascending[_places(shares, (tail, 0.5, 1 - tail))]
             outside = (truth < low) | (truth > high)
             at.append(np.array([high - low, np.where(outside, np.abs(truth - median), 0.0)]))

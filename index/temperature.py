@@ -14,7 +14,7 @@ predicts have no say, nor have the few numbers that lie far beyond all others: s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal
@@ -167,14 +167,9 @@ def fit_temperature(
 
     def terms(part: slice) -> list[list[Terms]]:
         others = leave_out(scores[part], probes[part])
-        shares = np.empty_like(others)
         terms_of = [each.of_some(part) for each in likelihoods]
-        found = []
-        for temperature in tried:  # what sums of weights divide by cancels out, in every term
-            np.multiply(others, np.float32(1 / temperature), out=shares)
-            np.exp(shares, out=shares)
-            found.append([of(shares) for of in terms_of])
-        return found
+        # What sums of weights divide by cancels out, in every term.
+        return [[of(shares) for of in terms_of] for shares in shares_at(others, tried)]
 
     starts = range(0, len(probes), some)
     parts = [terms(slice(start, start + some)) for start in starts]
@@ -208,6 +203,14 @@ def leave_out(scores: Scores, probes: NDArray[np.int64]) -> Scores:
     others -= others.max(axis=1, keepdims=True, initial=-1.0)
     others[alike] = MASKED
     return others
+
+
+def shares_at(scores: Scores, temperatures: Iterable[float]) -> Iterator[Scores]:
+    """Give exp(score / τ) at each τ in turn, all in the same memory: new memory costs more."""
+    shares = np.empty_like(scores)
+    for temperature in temperatures:
+        np.multiply(scores, np.float32(1 / temperature), out=shares)
+        yield np.exp(shares, out=shares)
 
 
 def number_likelihood(numbers: NDArray[np.float64], probes: NDArray[np.int64]) -> Likelihood:
