@@ -112,7 +112,8 @@ def weights(browser: Chrome) -> dict[str, float]:
 
 def dataset_of(browser: Chrome) -> str:
     """The dataset that is asked; at once, for its list may be made anew meanwhile."""
-    return str(browser.execute_script("return document.getElementById('dataset').value"))
+    script = "return document.getElementById('dataset').selectedOptions[0]?.text"
+    return str(browser.execute_script(script))
 
 
 def ask(browser: Chrome, question: str) -> dict[str, float]:
