@@ -40,7 +40,7 @@ const TEXTS = {
     duplicates: "A repeated key", error: "is a fault (error)", firstOne: "keeps its first values (first)", lastOne: "keeps its last values (last)", mean: "gets their mean (mean)",
     charset: "Encoding of the text (found if left empty)", decimal: "Decimal mark", byLooks: "found for each column", byRows: "found by what stands in it", point: "point: 1.5", comma: "comma: 1,5",
     exists: "If there is a dataset of that name", refused: "nothing is loaded (error)", replace: "it is replaced (replace)", append: "the rows are added to it (append)",
-    skip: "leave out rows that cannot be read", leftOut: "Rows left out: {0}.",
+    skip: "leave out rows that cannot be read", leftOut: "Rows left out: {0}.", merged: "Rows of a key that came before: {0}.",
     taken: "There is a dataset of that name already. Choose another name, or say below what to do then: replace it, or add the rows to it.",
     number: "numbers", vector: "vectors", category: "labels", text: "texts", undecided: "nothing yet", filter: "to filter by",
     formats: "CSV, TSV, a table of Markdown, JSON, JSON Lines or Parquet: one column of keys, the others values. It stays on this machine.",
@@ -49,6 +49,7 @@ const TEXTS = {
     empty: "There are no datasets yet: load a table of your own.",
     hollow: "The dataset “{0}” has no entries: load a table under that name and have the rows added, or add entries over the API.",
     absent: "There is no dataset “{0}”: choose another.",
+    changed: "The file has changed, or is gone, since it was chosen: choose it again.",
     unreachable: "The service does not answer.", sending: "Sending…", queued: "Waiting its turn…",
     reading: "Reading", encoding: "Encoding", writing: "Writing", left: "{0} left", leftOne: "{0} left", loaded: "Entries loaded: {0}. Column of keys: {1}. Others: {2}.",
     lost: "The service no longer knows of the load; perhaps it was restarted. If the table is not among the datasets, load it again: what was encoded is kept.",
@@ -98,7 +99,7 @@ const TEXTS = {
     duplicates: "Una clave repetida", error: "es un error (error)", firstOne: "conserva los primeros valores (first)", lastOne: "conserva los últimos valores (last)", mean: "recibe la media (mean)",
     charset: "Codificación del texto (si se deja vacía, se averigua)", decimal: "Signo decimal", byLooks: "según la columna", byRows: "según su contenido", point: "punto (point): 1.5", comma: "coma (comma): 1,5",
     exists: "Si ya hay un conjunto con ese nombre", refused: "no se carga (error)", replace: "se reemplaza (replace)", append: "se le añaden las filas (append)",
-    skip: "dejar fuera las filas que no se puedan leer", leftOut: "Filas que quedan fuera: {0}.",
+    skip: "dejar fuera las filas que no se puedan leer", leftOut: "Filas que quedan fuera: {0}.", merged: "Filas con una clave que ya había salido: {0}.",
     taken: "Ya hay un conjunto con ese nombre. Elige otro nombre, o di más abajo qué hacer entonces: reemplazarlo o añadirle las filas.",
     number: "números", vector: "vectores", category: "etiquetas", text: "textos", undecided: "aún nada", filter: "para filtrar",
     formats: "CSV, TSV, una tabla de Markdown, JSON, JSON Lines o Parquet: una columna de claves y las demás de valores. No sale de esta máquina.",
@@ -127,6 +128,7 @@ const TEXTS = {
     empty: "Aún no hay ningún conjunto: carga una tabla tuya.",
     hollow: "El conjunto «{0}» no tiene entradas: carga una tabla con ese nombre y haz que se le añadan las filas, o añade entradas por la API.",
     absent: "No hay ningún conjunto que se llame «{0}»: elige otro.",
+    changed: "El fichero ha cambiado, o ya no está, desde que se eligió: vuelve a elegirlo.",
     unreachable: "El servicio no responde.", sending: "Enviando…", queued: "Esperando turno…",
     reading: "Leyendo", encoding: "Codificando", writing: "Escribiendo", left: "quedan {0}", leftOne: "queda {0}", loaded: "Entradas cargadas: {0}. Columna de claves: {1}. Las demás: {2}.",
     lost: "El servicio ya no sabe nada de la carga; quizá se ha vuelto a arrancar. Si la tabla no está entre los conjuntos, vuelve a cargarla: lo ya codificado se conserva.",
@@ -151,9 +153,11 @@ const UNLIKELY = 0.25; // probability below which there is probably no answer
 const LABELS = 5; // whose shares are shown
 const SPOKEN = 3; // columns that a screen reader is told of at once
 const LONGEST = 60; // characters of an example, or of a value in large letters
+const ASKED = 1000; // characters of a key that is asked for at first
 const HEAVIEST = 1e150; // what the service takes for a weight
 const WIDE = 4; // columns that are drawn one under another; more are made to take less room
 const BRIEF = 50_000; // bytes of a table that is loaded before there is any progress to show
+const REMARKS = 10; // rows that were left out which are told of
 const GLIMPSE = 100; // pixels of an answer that are seen to be one
 const BLAMED = { "dataset-exists": "name", "unreadable-source": "file", "bad-rows": "file", "too-large": "file" }; // the field that a problem is about where it names none
 
@@ -189,11 +193,13 @@ let suggested = ""; // the name of the file that was chosen, for a dataset
 
 const t = (name, ...parts) => TEXTS[language][name].replace(/\{(\d)\}/g, (_, i) => parts[i]); // all at once: a part may have braces too
 const far = (value) => value !== 0 && !(Math.abs(value) >= 1e-6 && Math.abs(value) < 1e16); // too many zeros to read
-const number = (value, digits = 4) => new Intl.NumberFormat(language, { maximumSignificantDigits: digits, notation: far(value) ? "scientific" : "standard" }).format(value);
+const number = (value, digits = 4, roundingMode = "halfExpand") => new Intl.NumberFormat(language, { maximumSignificantDigits: digits, notation: far(value) ? "scientific" : "standard", roundingMode }).format(value);
 const decimal = (typed) => typed.trim().replace(",", "."); // a field for numbers would take the commas of the browser's language alone
 const isUnclear = (typed) => /^[1-9]\d{0,2}[.,]\d{3}$/.test(typed) && !typed.includes(number(1.5)[1]); // 1.000 may be a thousand where the comma is decimal, and 1,000 where the point is
 const whole = (value) => number(value, 17); // as it is stored
-const rounded = (value, digits = 4) => number(value, far(value) ? digits : Math.max(digits, Math.min(16, Math.floor(Math.log10(Math.abs(value))) + 1)));
+const magnitude = (value) => Math.floor(Math.log10(Math.abs(value)));
+const rounded = (value, digits = 4, decimals = 0, mode = "halfExpand") => number(value, far(value) ? digits : Math.max(digits, Math.min(16, magnitude(value) + 1), Math.min(12, magnitude(value) + 1 + decimals)), mode);
+const apart = (spread) => (spread > 0 ? Math.max(0, 1 - magnitude(spread)) : 0); // decimals: two digits of what values lie apart
 const unit = (value, name) => new Intl.NumberFormat(language, { style: "unit", unit: name, maximumFractionDigits: 0 }).format(value);
 const duration = (seconds) => {
   if (seconds < 60) return unit(Math.ceil(seconds), "second");
@@ -315,9 +321,10 @@ function inEnglish(lines, heading) {
   const before = [heading, t("inEnglish")].filter(Boolean).join(" ");
   return lines.flatMap((line, i) => {
     const own = line.where && label(fieldOf(line));
+    const part = line.where?.slice(fieldOf(line).length + 1); // as the name of a column
     const words = element("span", "", line.where && !own ? `${line.where}: ${line.message}` : line.message);
     words.lang = "en";
-    return [...(i ? ["\n"] : before ? [before, "\n"] : []), ...(own ? [`${own}: `] : []), words];
+    return [...(i ? ["\n"] : before ? [before, "\n"] : []), ...(own ? [part ? `${own}, ${part}: ` : `${own}: `] : []), words];
   });
 }
 
@@ -359,6 +366,7 @@ async function ask() {
     blame($("ask"), error.fields);
     listed = SHOWN;
     forget();
+    clearTimeout(slow); // what is said now stays, until something else is
     say(explain(error, question.dataset), true);
     if (isGone(error) || error.fields?.includes("where")) await relist();
   } finally {
@@ -430,6 +438,7 @@ function record(question) {
 function forget() {
   last = null;
   weighing?.abort(); // its blends would be drawn by the columns of an answer that is gone
+  explaining?.abort();
   $("result").hidden = true;
   $("spoken").textContent = "";
   document.title = "softdict";
@@ -510,9 +519,16 @@ const drawKnown = (blend) => known(blend).map((words) => element("div", "column"
 
 function brief(blend, name) {
   if (blend === null) return t("noValue");
-  if (blend.type === "number") return measured(rounded(blend.mean, 3), blend.unit);
+  if (blend.type === "number") return near(blend, blend.mean);
   if (blend.type === "vector") return parts(blend.mean, colours.includes(name) ? Math.round : rounded);
   return blend.value;
+}
+
+// A number as exact as tells it from those about it; of one that has all the weight, as it is stored.
+function near({ interval: [low, high], sd, unit }, value) {
+  const stored = (String(low).split(".")[1] ?? "").length;
+  const decimals = high > low ? apart(high - low) : sd > 0 ? Math.min(apart(sd), stored) : stored;
+  return measured(rounded(value, 3, decimals), unit);
 }
 
 function drawNumber(blend, values) {
@@ -520,10 +536,11 @@ function drawNumber(blend, values) {
   const ends = [low, high].map((end) => measured(whole(end), blend.unit)); // they are values of the table
   const weight = t(known(blend).length ? "ofKnown" : "ofAll");
   const unseen = blend.prediction_interval;
-  const alike = unseen?.every((end, which) => end === blend.interval[which]);
-  const notes = [t(low === high ? "at" : "between", ...ends, alike ? t("andUnseen", weight) : weight)];
-  if (unseen && !alike) notes.push(t("unseen", ...unseen.map((end) => brief({ ...blend, mean: end }))));
-  const median = brief({ ...blend, mean: blend.median });
+  const alike = unseen?.map((end, which) => end === blend.interval[which]);
+  const outwards = (end, which) => measured(rounded(end, 3, apart(unseen[1] - unseen[0]), ["floor", "ceil"][which]), blend.unit);
+  const notes = [t(low === high ? "at" : "between", ...ends, alike?.every(Boolean) ? t("andUnseen", weight) : weight)];
+  if (alike?.includes(false)) notes.push(t("unseen", ...unseen.map((end, which) => (alike[which] ? ends[which] : outwards(end, which))))); // no narrower than it is
+  const median = near(blend, blend.median);
   if (median !== brief(blend)) notes.push(t("median", median));
   const headline = element("div", "headline", brief(blend), " ", element("small", "", notes.join("; ")));
   return [headline, drawAxis(blend, values.filter(([value]) => value !== null))];
@@ -548,8 +565,8 @@ function drawAxis(blend, values) {
     shape("line", { class: "rule", x1: "0%", x2: "100%", y1: 20, y2: 20 }),
     ...values.map(([value, weight]) => shape("circle", { class: "dot", cx: `${x(value)}%`, cy: 20, r: 2 + 10 * Math.sqrt(weight) })),
     shape("line", { class: "mean", x1: `${x(blend.mean)}%`, x2: `${x(blend.mean)}%`, y1: 4, y2: 36 }),
-    shape("text", { x: "3%", y: 52 }, measured(rounded(from), blend.unit)),
-    ...(to > from ? [shape("text", { x: "97%", y: 52, "text-anchor": "end" }, measured(rounded(to), blend.unit))] : []),
+    shape("text", { x: "3%", y: 52 }, measured(rounded(from, 4, apart(to - from)), blend.unit)),
+    ...(to > from ? [shape("text", { x: "97%", y: 52, "text-anchor": "end" }, measured(rounded(to, 4, apart(to - from)), blend.unit))] : []),
   );
   return axis;
 }
@@ -596,7 +613,10 @@ const cuts = new ResizeObserver((seen) => {
   }
 });
 
-const short = (words) => (words.length > LONGEST ? `${words.slice(0, LONGEST - 1)}…` : words);
+function short(words) {
+  const letters = [...words];
+  return letters.length > LONGEST ? `${letters.slice(0, LONGEST - 1).join("")}…` : words;
+}
 
 function cutting(made) {
   cuts.observe(made);
@@ -784,13 +804,14 @@ function drawExplanation({ tokens, temperature, max_logit: peak, normaliser, mas
 
 // A blend written out as the sum that it is; a label is what weighs most, and no sum.
 function drawSum(name, blend, rows, others, error) {
-  const spelled = (value) => (Array.isArray(value) ? `(${text(value)})` : short(text(value, blend.unit)));
+  const isolated = (words) => element("bdi", "", words); // what is written from right to left moves nothing else
+  const spelled = (value) => isolated(Array.isArray(value) ? `(${text(value)})` : short(text(value, blend.unit)));
   const valued = rows.filter(({ values }) => values[name] !== null);
-  const terms = valued.map(({ weight, values }) => `${number(weight, 3)} · ${spelled(values[name])}`);
-  const sum = [...terms, ...(others ? ["…"] : [])].join(" + ");
-  const whole = known(blend).length ? `(${sum}) / ${number(blend.known, 3)}` : sum;
+  const terms = valued.flatMap(({ weight, values }, at) => [`${at ? " + " : ""}${number(weight, 3)} · `, spelled(values[name])]);
+  const sum = [...terms, ...(others ? [terms.length ? " + …" : "…"] : [])];
+  const whole = known(blend).length ? ["(", ...sum, `) / ${number(blend.known, 3)}`] : sum;
   const equals = holdsLabels(blend) ? "→" : error ? "≈" : "=";
-  return element("p", "", `${name}: ${whole} ${equals} ${short(brief(blend, name))}`);
+  return element("p", "", isolated(name), ": ", ...whole, ` ${equals} `, isolated(short(brief(blend, name))));
 }
 
 function drawTable(rows, others) {
@@ -840,13 +861,34 @@ const parts = (vector, show) => vector.slice(0, 8).map((part) => show(part)).joi
 
 // -- datasets -----------------------------------------------------------------------------------
 
+// Choose the wanted one, unless a person chooses another while the list is on its way.
 async function listDatasets(wanted) {
+  const before = $("dataset").value;
   const { datasets } = await call("datasets");
-  $("dataset").replaceChildren(...datasets.map(({ name }) => new Option(name, name)));
+  const chosen = $("dataset").value;
+  return offerDatasets(datasets, chosen === before ? wanted : chosen);
+}
+
+function offerDatasets(datasets, wanted) {
+  const names = datasets.map(({ name }) => name);
   columns = Object.fromEntries(datasets.map((each) => [each.name, each.columns]));
   tolerances = Object.fromEntries(datasets.map((each) => [each.name, each.tolerance_in_use]));
-  if (datasets.some(({ name }) => name === wanted)) $("dataset").value = wanted;
-  return datasets.map(({ name }) => name);
+  const list = $("dataset");
+  if (JSON.stringify(names) !== JSON.stringify([...list.options].map(({ value }) => value))) list.replaceChildren(...names.map((name) => new Option(name, name)));
+  list.value = names.includes(wanted) ? wanted : names[0] ?? "";
+  return names;
+}
+
+// What was loaded elsewhere meanwhile is in the list when a person comes back to the page.
+async function catchUp() {
+  await began;
+  const before = $("dataset").value;
+  const { datasets } = await call("datasets");
+  const chosen = $("dataset").value;
+  if (chosen && !datasets.some(({ name }) => name === chosen)) return; // the next question will tell
+  offerDatasets(datasets, chosen);
+  if (!before && !chosen && datasets.length) await chooseDataset();
+  else if (layout(chosen) !== hinted) drawHint();
 }
 
 // List the datasets; where they cannot be had, what is said of a load stays.
@@ -862,10 +904,10 @@ async function tryToList(wanted) {
 
 const isGone = (error) => error.type === "unknown-dataset";
 
-// Whether an answer has other columns than the page knows of its dataset.
+// Whether an answer has other columns, or of other types, than the page knows of its dataset.
 function isStale({ dataset, blend }) {
-  const own = (columns[dataset] ?? []).filter(({ attribute }) => !attribute).map(({ name }) => name);
-  return own.length !== Object.keys(blend).length || !own.every((name) => Object.hasOwn(blend, name));
+  const own = (columns[dataset] ?? []).filter(({ attribute }) => !attribute);
+  return own.length !== Object.keys(blend).length || !own.every(({ name, type }) => Object.hasOwn(blend, name) && [type, undefined].includes(blend[name]?.type));
 }
 
 // Datasets that somebody else has deleted or replaced are shown as they are now.
@@ -917,6 +959,8 @@ function drawCondition(own) {
   return `${spelled(best.name)} ${values[0] < middle ? "<" : "<="} ${middle}`;
 }
 
+const first = (words) => words.find((word) => word.length <= ASKED) ?? "";
+
 async function examples() {
   const name = $("dataset").value;
   glimpsed = [];
@@ -939,7 +983,7 @@ async function refit() {
   if (layout($("dataset").value) !== hinted) $("where").value = ""; // it named the columns of another
   const words = await examples();
   if (!words || here !== address) return null; // another was chosen, or gone back to, meanwhile
-  if (["", ...before].includes($("q").value)) $("q").value = words[0] ?? "";
+  if (["", ...before].includes($("q").value)) $("q").value = first(words);
   return words;
 }
 
@@ -952,7 +996,7 @@ async function chooseDataset() {
   try {
     const words = await refit();
     if (!words) return;
-    if (words.length) ask();
+    if (words.length) await ask();
     else say(() => [t(name ? "hollow" : "empty", name)]);
   } catch (error) {
     if (here !== address || name !== $("dataset").value) return;
@@ -1006,19 +1050,28 @@ async function load(send) {
     const follow = !kept.touched || !$("dataset").value; // what a person does meanwhile is theirs
     tell(() => [
       t("loaded", number(outcome.loaded, 9), outcome.key_column, outcome.columns.map(drawColumn).join(", ") || "–"),
+      ...(outcome.duplicates ? [" ", t("merged", number(outcome.duplicates, 9))] : []),
       ...(outcome.bad_row_count ? [" ", t("leftOut", number(outcome.bad_row_count, 9))] : []),
-      ...(outcome.notes.length ? ["\n", ...inEnglish([{ message: outcome.notes.map((note) => `${note}.`).join(" ") }])] : []),
+      ...drawRemarks(outcome),
       ...(follow ? [] : [" ", button(t("go", outcome.dataset), () => go(outcome.dataset), "quiet")]),
     ]);
     $("exists").value = "error"; // each load is asked for anew
     $("skip").checked = false;
     if ($("file").files[0] === file) $("upload").reset(); // and no other table was chosen meanwhile
     if (!(await tryToList(follow ? outcome.dataset : $("dataset").value))) return;
-    if (follow) await chooseDataset();
-    else drawHint();
+    if (!follow) return drawHint();
+    await chooseDataset();
+    $("loading").scrollIntoView({ block: "nearest" }); // the answer above it has grown
   });
   offerCancel();
   $("progress").hidden = true;
+}
+
+// Which rows were left out, and what else the service has to say of a table.
+function drawRemarks({ bad_rows: bad, bad_row_count: count, notes }) {
+  const rows = bad.slice(0, REMARKS).map(({ line, reason }) => ({ message: `line ${line}: ${reason}` }));
+  const lines = [...rows, ...(count > rows.length && rows.length ? [{ message: "…" }] : []), ...notes.map((note) => ({ message: `${note}.` }))];
+  return lines.length ? ["\n", ...inEnglish(lines)] : [];
 }
 
 function go(name) {
@@ -1051,11 +1104,21 @@ async function sendTable() {
   tell(() => [t("sending")]);
   const table = new FormData($("upload"));
   for (const [name, value] of [...table]) if (typeof value === "string" && !value.trim()) table.delete(name);
-  if ($("file").files[0].size > BRIEF) table.set("wait", "0"); // for progress to be seen
+  const [file] = $("file").files;
+  if (file.size > BRIEF) table.set("wait", "0"); // for progress to be seen
   const sending = new AbortController();
   offerCancel(() => sending.abort(new Error("stopped")));
-  return call("datasets", { method: "POST", body: table, signal: sending.signal });
+  $("cancel-line").scrollIntoView({ block: "nearest" });
+  try {
+    return await call("datasets", { method: "POST", body: table, signal: sending.signal });
+  } catch (error) {
+    if (error.message === "unreachable" && !(await isReadable(file))) throw Object.assign(new Error("changed"), { fields: ["file"] });
+    throw error;
+  }
 }
+
+// A browser reads a chosen file only as it was then.
+const isReadable = (file) => file.slice(0, 1).arrayBuffer().then(() => true, () => false);
 
 // What a dataset holds is not lost before a person agrees. Where there is none, nothing is.
 async function agreed(question, name) {
@@ -1104,7 +1167,7 @@ function drawProgress({ progress }) {
   if (!progress) return tell(() => [t("queued")], { live: "off" });
   const total = progress.total === null ? "" : ` / ${number(progress.total, 9)}`;
   const rate = progress.rate === null ? "" : ` · ${number(progress.rate, 3)}/s`;
-  const rest = progress.seconds_left === null ? "" : ` · ${left(duration(progress.seconds_left))}`;
+  const rest = !progress.seconds_left ? "" : ` · ${left(duration(progress.seconds_left))}`;
   tell(() => [`${t(progress.phase)} ${number(progress.done, 9)}${total}${rate}${rest}`], { live: "off" });
   if (progress.total) $("progress").value = progress.done / progress.total;
   else $("progress").removeAttribute("value");
@@ -1152,7 +1215,7 @@ async function start() {
     if (!names.length) return say(() => [t("empty")]);
     const words = await examples();
     if (!words || here !== address) return; // another was chosen, or gone back to, meanwhile
-    if (!$("q").value.trim()) $("q").value = words[0] ?? "";
+    if (!$("q").value.trim()) $("q").value = first(words);
     if (wanted && !names.includes(wanted)) return say(() => [t("absent", wanted)], true);
     if (!words.length) return say(() => [t("hollow", $("dataset").value)]);
     clearTimeout(slow);
@@ -1202,6 +1265,7 @@ $("delete").addEventListener("click", () => {
 });
 $("cancel").addEventListener("click", cancel);
 for (const type of ["input", "click", "popstate"]) addEventListener(type, ({ target }) => { if (!target.closest?.(".upload")) kept.touched = "yes"; });
+addEventListener("focus", () => catchUp().catch(() => {})); // a question will tell what is wrong
 addEventListener("popstate", () => {
   const chosen = address.has("lang");
   address = new URLSearchParams(location.search);

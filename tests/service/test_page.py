@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
@@ -811,6 +812,41 @@ def test_a_number_says_and_shows_where_an_unseen_one_lies(
     assert bundled.ask("DELETE", "/datasets/many").status == 204
 
 
+def test_numbers_that_lie_close_together_are_told_apart(browser: Chrome, bundled: Service) -> None:
+    entries = {
+        f"pueblo {n}": {"lat": 40.41 + n * 7 % 97 / 10_000, "price": round(6.253 + n * 1.127, 2)}
+        for n in range(80)
+    }
+    assert bundled.post("/datasets", {"name": "near", "entries": entries}).status == 201
+
+    def drawn(temperature: float) -> tuple[list[str], dict[str, dict[str, Any]]]:
+        asked = f"dataset=near&q=villa&temperature={temperature}"
+        browser.get(f"{bundled.origin}/?lang=en&{asked}")
+        until(browser, lambda: weights(browser))
+        shown = browser.find_elements(By.CSS_SELECTOR, "#blend .blend")
+        return [each.text for each in shown], bundled.get(f"/search?{asked}").json["blend"]
+
+    (latitude, _), blends = drawn(0.2)
+    low, high = blends["lat"]["interval"]
+    assert 0 < high - low < 0.01
+    shown = f"{blends['lat']['mean']:.4f}".rstrip("0")
+    assert latitude.startswith(f"lat\n{shown} 90% of the weight")
+
+    (_, price), blends = drawn(0.005)
+    least, greatest = blends["price"]["prediction_interval"]
+    found = re.search(r"unseen values between ([\d.]+) and ([\d.]+)", price)
+    assert found
+    assert float(found[1]) <= least and greatest <= float(found[2]), "no narrower than it is"
+    assert float(found[1]) == pytest.approx(least, abs=1)
+    assert float(found[2]) == pytest.approx(greatest, abs=1)
+
+    assert bundled.post("/datasets", {"name": "one", "entries": {"a": 40.4168}}).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=one&q=a")
+    until(browser, lambda: text(browser, "#blend .headline").startswith("40.4168 "))
+    for name in ("near", "one"):
+        assert bundled.ask("DELETE", f"/datasets/{name}").status == 204
+
+
 def test_where_the_comma_is_decimal_a_point_is_said_to_be_read_as_one(
     browser: Chrome, bundled: Service
 ) -> None:
@@ -865,8 +901,44 @@ def test_of_many_bad_rows_it_is_said_how_many_there_are(browser: Chrome, tmp_pat
     browser.find_element(By.XPATH, "//label[contains(., 'on_error=skip')]").click()
     load.click()
     until(browser, lambda: "Entries loaded: 1." in text(browser, "#loading"))
-    assert text(browser, "#loading").endswith(" Rows left out: 150.")
+    said, *rows = text(browser, "#loading").split("\n")
+    assert said.endswith(" Rows left out: 150.")
+    assert rows == [*(f"line {line}: the key is empty" for line in range(3, 13)), "…"]
     assert not browser.find_element(By.ID, "skip").is_selected(), "each load is asked for anew"
+
+
+def test_a_file_that_was_corrected_since_it_was_chosen_is_to_be_chosen_again(
+    browser: Chrome, bundled: Service, tmp_path: Path
+) -> None:
+    table = tmp_path / "corrected.csv"
+    table.write_text("key,value\na,1\na,2\n")
+    load = chosen(browser, table)
+    load.click()
+    until(browser, lambda: "came on line 2 already" in text(browser, "#loading"))
+    table.write_text("key,value\na,1\nb,2\n")
+    os.utime(table, (1, 1))  # no clock is so coarse as to miss it
+    load.click()
+    until(browser, lambda: text(browser, "#loading").startswith("The file has changed, or is gone"))
+    until(browser, lambda: focused(browser) == "file")
+    browser.get_log("browser")  # the request that the browser did not send
+
+    browser.find_element(By.ID, "file").send_keys(str(table))
+    load.click()
+    until(browser, lambda: set(weights(browser)) == {"a", "b"})
+    assert bundled.ask("DELETE", "/datasets/corrected").status == 204
+
+
+def test_rows_of_a_key_that_came_before_are_counted(
+    browser: Chrome, bundled: Service, tmp_path: Path
+) -> None:
+    table = tmp_path / "again.csv"
+    table.write_text("key,value\na,1\na,2\nb,3\na,6\n")
+    load = chosen(browser, table)
+    Select(browser.find_element(By.ID, "duplicates")).select_by_value("mean")
+    load.click()
+    until(browser, lambda: "Entries loaded: 2." in text(browser, "#loading"))
+    assert text(browser, "#loading").endswith(" Rows of a key that came before: 2.")
+    assert bundled.ask("DELETE", "/datasets/again").status == 204
 
 
 def test_a_long_load_shows_its_progress_and_can_be_cancelled(
@@ -976,6 +1048,11 @@ def test_faults_of_a_load_lead_to_their_fields(
 
     value("name", "café")
     value("encoding", "cp1252")
+    value("types", "precio=money, producto=thing")
+    load.click()
+    until(browser, lambda: "Tipos de las columnas, precio: write" in text(browser, "#loading"))
+    assert "Tipos de las columnas, producto: write" in text(browser, "#loading")
+    value("types", "")
     load.click()
     until(browser, lambda: "duplicates=first, last or mean" in text(browser, "#loading"))
     until(browser, lambda: focused(browser) == "file")
@@ -1101,6 +1178,28 @@ def test_one_answer_never_stands_under_another_question(browser: Chrome, bundled
     browser.get_log("browser")  # the one 404 that was asked for
     for name in ("faq", "constructor"):
         assert bundled.ask("DELETE", f"/datasets/{name}").status == 204
+
+
+def test_a_key_too_long_to_ask_for_is_not_asked_for(browser: Chrome, bundled: Service) -> None:
+    entries = {"a" * 4001: 1, "b": 2}
+    assert bundled.post("/datasets", {"name": "long", "entries": entries}).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=long")
+    until(browser, lambda: "“b”" in text(browser, "#reason"))
+    assert bundled.ask("DELETE", "/datasets/long").status == 204
+
+
+def test_no_letter_is_cut_in_half_and_none_moves_what_stands_beside_it(
+    browser: Chrome, bundled: Service
+) -> None:
+    arabic = "\u0645\u0631\u062d\u0628\u0627"
+    assert bundled.post("/datasets", {"name": "words", "entries": {"a": arabic, "b": "c"}}).json
+    browser.get(bundled.origin + "/?lang=en&dataset=words&q=" + "😀" * 61)
+    until(browser, lambda: "“" + "😀" * 59 + "…”" in text(browser, "#reason"))
+    browser.find_element(By.ID, "steps-title").click()
+    until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "#explanation bdi"))
+    isolated = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#explanation bdi")]
+    assert {arabic, "c", "value"} <= set(isolated)
+    assert bundled.ask("DELETE", "/datasets/words").status == 204
 
 
 def test_stored_numbers_are_shown_whole_and_marks_of_replacement_stay_text(
@@ -1441,16 +1540,17 @@ def open_on_a_phone(browser: Chrome, *, height: int) -> None:
     until(browser, lambda: weights(browser))
 
 
-def test_on_a_narrow_screen_what_is_said_of_a_load_or_a_condition_is_in_view(
-    browser: Chrome, tmp_path: Path
-) -> None:
-    def is_in_view(place: str) -> bool:
-        script = """
-            const { top, bottom } = document.getElementById(arguments[0]).getBoundingClientRect();
-            return 0 <= top && bottom <= innerHeight && top < bottom;
-        """
-        return bool(browser.execute_script(script, place))
+def is_in_view(browser: Chrome, place: str) -> bool:
+    script = """
+        const { top, bottom } = document.getElementById(arguments[0]).getBoundingClientRect();
+        return 0 <= top && bottom <= innerHeight && top < bottom;
+    """
+    return bool(browser.execute_script(script, place))
 
+
+def test_on_a_narrow_screen_what_is_said_of_a_load_or_a_condition_is_in_view(
+    browser: Chrome, bundled: Service, tmp_path: Path
+) -> None:
     table = tmp_path / "twice.csv"
     table.write_text("key,v\na,1\na,2\n")
     try:
@@ -1462,12 +1562,28 @@ def test_on_a_narrow_screen_what_is_said_of_a_load_or_a_condition_is_in_view(
             browser.execute_script("arguments[0].scrollIntoView()", load)
             load.click()
             until(browser, lambda said=said: said in text(browser, "#loading").lower())
-            until(browser, lambda: is_in_view("loading"))
+            until(browser, lambda: is_in_view(browser, "loading"))
+
+        Select(browser.find_element(By.ID, "duplicates")).select_by_value("last")
+        browser.execute_script("arguments[0].value = ''", field)
+        browser.execute_script("arguments[0].scrollIntoView(false)", load)
+        hold(browser, "options?.method === 'POST'")
+        load.click()
+        until(browser, lambda: held(browser))
+        assert is_in_view(browser, "cancel")
+        browser.execute_script("release()")
+        until(browser, lambda: list(weights(browser)) == ["a"])
+        until(browser, lambda: is_in_view(browser, "loading"))
+        assert "Entries loaded: 1." in text(browser, "#loading")
+        assert bundled.ask("DELETE", "/datasets/twice").status == 204
+        Select(browser.find_element(By.ID, "dataset")).select_by_value("paises")
+        until(browser, lambda: len(weights(browser)) == 4)
+
         browser.find_element(By.ID, "language").click()
         condition = browser.find_element(By.ID, "where")
         condition.send_keys("valor < 9.200", Keys.ENTER)
         until(browser, lambda: "9.200" in text(browser, "#status"))
-        until(browser, lambda: is_in_view("status"))
+        until(browser, lambda: is_in_view(browser, "status"))
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
@@ -1661,6 +1777,46 @@ def test_going_back_leaves_a_dataset_that_is_still_being_chosen(
     browser.forward()
     until(browser, lambda: "“country”" in text(browser, "#reason"))
     assert bundled.ask("DELETE", "/datasets/brief").status == 204
+
+
+def test_a_dataset_chosen_while_the_list_is_on_its_way_stays_chosen(browser: Chrome) -> None:
+    hold(browser, "path === 'datasets'")
+    browser.execute_script(
+        "const before = relist; relist = async () => { await before(); window.relisted = true; };"
+    )
+    browser.find_element(By.ID, "where").send_keys("nope < 3", Keys.ENTER)
+    until(browser, lambda: held(browser))
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("colores")
+    until(browser, lambda: "“tropical sea”" in text(browser, "#reason"))
+    browser.execute_script("release()")
+    until(browser, lambda: browser.execute_script("return window.relisted"))
+    assert dataset_of(browser) == "colores"
+    assert "“tropical sea”" in text(browser, "#reason")
+    assert browser.find_element(By.ID, "result").is_displayed()
+    assert text(browser, "#status") == ""
+
+
+def test_a_dataset_that_was_loaded_elsewhere_is_in_the_list_when_one_comes_back(
+    browser: Chrome, bundled: Service
+) -> None:
+    def listed() -> list[str]:
+        return list(browser.execute_script("return [...$('dataset').options].map((o) => o.text)"))
+
+    def come_back() -> None:
+        browser.execute_script("dispatchEvent(new Event('focus'))")
+
+    assert bundled.post("/datasets", {"name": "later", "entries": {"b": 1}}).status == 201
+    assert "later" not in listed()
+    come_back()
+    until(browser, lambda: "later" in listed())
+    assert dataset_of(browser) == "paises" and len(weights(browser)) == 4
+
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("later")
+    until(browser, lambda: list(weights(browser)) == ["b"])
+    assert bundled.ask("DELETE", "/datasets/later").status == 204
+    come_back()
+    browser.execute_script("return catchUp()")
+    assert dataset_of(browser) == "later" and list(weights(browser)) == ["b"]
 
 
 def test_the_language_chosen_stays_and_what_was_said_is_said_in_it(
