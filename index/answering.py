@@ -18,6 +18,7 @@ from index.encoders import EncoderWorker
 from index.errors import Fault, InvalidRequest
 from index.explaining import explained
 from index.masks import AsOf, parse_as_of
+from index.naming import composed
 from index.prediction import with_predictions
 from index.search import AT_ONCE, Attention, Rows, Tau, attend_keys
 from index.settings import parse_tolerance, standing_tolerance
@@ -158,7 +159,8 @@ def _answers(
     allowed: NDArray[np.bool_],
 ) -> Iterator[tuple[Answer, Attention, Rows]]:
     """Answer query by query, with what each attended to and its (d,) vector."""
-    rows = encoder.encode_queries(question.queries)
+    # As keys are held: some encoders know a letter with its mark as one character alone.
+    rows = encoder.encode_queries([composed(query) for query in question.queries])
     tau, source = _temperature(question, record, encoder)
     given = question.tolerance
     tolerance = standing_tolerance(record) if given is None else given

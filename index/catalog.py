@@ -73,6 +73,11 @@ class Catalog(Mapping[str, SoftDict]):
         """Tell whether the folder holds datasets, or did once."""
         return Store.exists(Path(home))
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it has never had a dataset."""
+        return self._store.is_new
+
     def close(self) -> None:
         """Close the folder, once nothing goes on in the background."""
         for dataset in self._datasets.values():

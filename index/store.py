@@ -8,6 +8,7 @@ the kernel lets go of when the process ends, however it ends.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -235,6 +236,13 @@ class Store:
     def exists(home: Path) -> bool:
         """Tell whether the folder holds a store already."""
         return (home / FILE).is_file()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it has never had a dataset: not one that was deleted, either."""
+        query = "SELECT 1 FROM sqlite_sequence WHERE name = 'datasets'"
+        with self._turn():
+            return self._connection.execute(query).fetchone() is None
 
     def close(self) -> None:
         """Close the database and let another process write."""
@@ -729,8 +737,10 @@ def _hold(home: Path) -> FileLock:
         raise StoreLocked(home) from fault
     except OSError as fault:  # a folder that may only be read, or a file in its place
         if _only_readable(home / LOCK):
+            barred = fault.errno in (errno.EACCES, errno.EPERM)
+            perhaps = "; it is another user's, perhaps" if barred else ""
             raise ReadOnlyStore(
-                f"cannot write to {home / LOCK}: {fault.strerror}; it is another user's, perhaps"
+                f"cannot write to {home / LOCK}: {fault.strerror}{perhaps}"
             ) from fault
         why = "it is no folder" if isinstance(fault, FileExistsError) else fault.strerror or fault
         raise ReadOnlyStore(

@@ -15,8 +15,9 @@ import secrets
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 import click
@@ -238,7 +239,7 @@ def load(
     flags = {flag: given.pop(flag) for flag in ("home", "encoder", "max_rows", "max_key")}
     settings = _settings(flags)
     types = _by_name("--column", map(_column, columns))
-    with _opened(settings.home, as_json, to="make") as catalog:
+    with _opened(settings.home, as_json, to="try" if dry_run else "make") as catalog:
         from index.loading import LoadOptions
 
         from .outgoing import LoadOut
@@ -563,16 +564,21 @@ def _opened(
     home: Path | None,
     as_json: bool,
     *,
-    to: Literal["read", "change", "make"] = "read",
+    to: Literal["read", "try", "change", "make"] = "read",
 ) -> Iterator[Catalog]:
-    """Open the store in ``home``, by default that of the settings; a new one only to ``make``."""
+    """Open the store in ``home``, by default that of the settings; a new one only to ``make``.
+
+    To ``try`` what would be written there, none need be: it is then one without datasets.
+    """
     settings = _settings({"home": home})
-    with _refusals(as_json):
+    with _refusals(as_json), ExitStack() as stack:
         from index.catalog import Catalog
 
-        writes = to == "make" or (to == "change" and Catalog.exists(settings.home))
-        with Catalog.open(settings.home, read_only=not writes) as catalog:
-            yield catalog
+        folder = settings.home
+        writes = to == "make" or (to == "change" and Catalog.exists(folder))
+        if to == "try" and not Catalog.exists(folder):
+            folder, writes = Path(stack.enter_context(TemporaryDirectory(prefix="softdict-"))), True
+        yield stack.enter_context(Catalog.open(folder, read_only=not writes))
 
 
 def _settle(dataset: SoftDict) -> None:

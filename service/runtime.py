@@ -51,8 +51,8 @@ class Runtime:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._bundle = settings.bundled and _unfinished(settings.home)
         self.catalog = Catalog.open(settings.home)
+        self._bundle = settings.bundled and _unfinished(self.catalog, settings.home)
         self.jobs = Jobs(waiting=settings.max_jobs, kept=settings.kept_jobs)
         self._closing = False
         self._places = threading.Condition()
@@ -244,11 +244,10 @@ def _reencode(dataset: SoftDict, tell: Report) -> None:
     log.info("encoded the dataset %s anew", dataset.name)
 
 
-def _unfinished(home: Path) -> bool:
-    """Mark a new store, and say whether the bundled datasets are still to be created."""
+def _unfinished(catalog: Catalog, home: Path) -> bool:
+    """Mark a store that never had a dataset; say whether the bundled ones are to be created."""
     mark = home / MARK
-    if not Catalog.exists(home):
-        with suppress(OSError):  # which the catalog has the words for
-            home.mkdir(parents=True, exist_ok=True)
+    if catalog.is_new:
+        with suppress(OSError):  # a full disk: what is created there will say so
             mark.touch()
     return mark.exists()

@@ -211,7 +211,7 @@ def _file_part() -> FileStorage:
     return parts[0][1]
 
 
-def _spooled(source: IO[bytes], limit: int) -> tuple[BinaryIO, int]:
+def _spooled(source: IO[bytes], limit: int, what: str = "the body") -> tuple[BinaryIO, int]:
     """Copy to a file without a name, which the system removes even if this process is killed."""
     table = cast(BinaryIO, tempfile.TemporaryFile(prefix="softdict-"))  # noqa: SIM115 (load does)
     size = 0
@@ -219,7 +219,7 @@ def _spooled(source: IO[bytes], limit: int) -> tuple[BinaryIO, int]:
         while block := source.read(BLOCK):
             size += len(block)
             if size > limit:
-                raise TooLarge(limit, "the setting max_upload")
+                raise TooLarge(limit, "the setting max_upload", what)
             table.write(block)
     except BaseException:
         table.close()
@@ -234,7 +234,7 @@ def _unpacked(table: BinaryIO, size: int, limit: int) -> tuple[BinaryIO, int]:
         return table, size
     with table, gzip.GzipFile(fileobj=table) as packed:
         try:
-            unpacked, size = _spooled(cast(IO[bytes], packed), limit)
+            unpacked, size = _spooled(cast(IO[bytes], packed), limit, "the table, unpacked,")
         except (EOFError, gzip.BadGzipFile, zlib.error):
             raise UnreadableSource("its gzip data is damaged or cut short") from None
     if _is_gzipped(unpacked):  # the reader would unpack it once more, without a limit

@@ -399,7 +399,16 @@ def test_a_dry_run_says_what_would_be_loaded(run: Run, table: str) -> None:
 
     assert "paises: would load 4 entries (csv)" in dry.stdout
     assert "valor (text)" in dry.stdout
-    assert json.loads(run("datasets", "--json").stdout) == {"datasets": []}
+    assert not Path(table).with_name("store").exists()
+
+    run("load", table, "--name", "paises")
+    listed = run("datasets", "--json").stdout
+    again = run("load", table, "--name", "paises", "--dry-run")
+    assert again.returncode == 1 and "'paises' exists" in again.stderr
+    for how in ("append", "replace"):
+        dry = run("load", table, "--name", "paises", "--dry-run", "--if-exists", how)
+        assert dry.stdout.startswith("paises: would load 4 entries (csv)\n"), dry.stderr
+    assert run("datasets", "--json").stdout == listed
 
 
 def test_a_dry_run_counts_the_entries_that_the_load_then_has(run: Run, tmp_path: Path) -> None:
@@ -624,12 +633,14 @@ def test_asking_works_beside_a_running_service_and_writing_is_refused(
     listed = run("datasets", "--json", **home)
     exported = run("export", "paises", **home)
     loaded = run("load", table, "--name", "other", **home)
+    dry = run("load", table, "--name", "other", "--dry-run", **home)
     deleted = run("delete", "paises", "--json", **home)
 
     assert json.loads(found.stdout)["matches"][0]["key"] == "perro", found.stderr
     assert json.loads(listed.stdout)["datasets"][0]["name"] == "paises"
     assert len(exported.stdout.splitlines()) >= 5
     assert (loaded.returncode, "open for writing in another process" in loaded.stderr) == (1, True)
+    assert dry.stdout.startswith("other: would load 4 entries (csv)\n"), dry.stderr
     assert json.loads(deleted.stderr)["type"] == "/problems/store-locked"
     assert service.get("/datasets/paises").status == 200
 

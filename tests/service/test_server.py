@@ -9,6 +9,8 @@ import re
 import resource
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -24,7 +26,7 @@ import pytest
 
 from index import Catalog, SoftDict
 from tests.programs import program
-from tests.service.running import PATIENCE, Reply, Service, wait_for_vectors
+from tests.service.running import PATIENCE, ROOT, Reply, Service, environment, wait_for_vectors
 
 KEYS = {
     "a slash": "a/b",
@@ -496,6 +498,26 @@ def test_the_first_start_creates_what_is_bundled_and_a_deleted_one_stays_so(
     assert [match["key"] for match in answer["matches"]][-1] == "perro"
     assert 7.7 <= answer["blend"]["valor"]["mean"] <= 8.7
     assert later == ["paises", "traduccion"]
+
+
+def test_a_start_creates_what_is_bundled_where_a_first_load_failed(tmp_path: Path) -> None:
+    home = tmp_path / "store"
+    (tmp_path / "bad.csv").write_text("key,value\na\n")
+    command = [sys.executable, "-m", "service", "load", str(tmp_path / "bad.csv"), "--name", "bad"]
+    set_up = environment(SOFTDICT_HOME=str(home), SOFTDICT_ENCODER="random")
+    ended = subprocess.run(command, cwd=ROOT, env=set_up, capture_output=True, timeout=PATIENCE)
+    assert ended.returncode == 1 and home.exists(), ended.stderr
+    with Service(home, SOFTDICT_ENCODER="random") as service:
+        service.until("/readyz")
+        names = [each["name"] for each in service.get("/datasets").json["datasets"]]
+        for name in names:
+            assert service.ask("DELETE", f"/datasets/{name}").status == 204
+    with Service(home, SOFTDICT_ENCODER="random") as service:
+        service.until("/readyz")
+        later = service.get("/datasets").json
+
+    assert names == ["paises", "traduccion", "colores"]
+    assert later == {"datasets": []}, "who deleted all of them wants none"
 
 
 def test_a_start_encodes_anew_what_other_weights_of_the_built_in_encoder_wrote(
