@@ -1,11 +1,13 @@
 """Does a stated error hold where most keys are alike in families, and a few are like no others?
 
-    python -m bench.families [--only random catalogue]
+    python -m bench.families [--only random catalogue crowds]
 
 ``catalogue`` are 99,400 names of goods ("brass hinge red 12x40 mm"), made of a few words each and
 embedded by the built-in encoder, among 600 of other things ("happy dog"), and 160 questions about
 goods, other things, and neither; ``random`` are 100,000 vectors in 50 families, but for 500 that
-lie anywhere, and 400 questions that do. Exact attention is computed in float64.
+lie anywhere, and 400 questions that do; ``crowds`` are two crowds of 20,000 nearly the same
+vectors, 500 small groups and 10,000 vectors each beside one of these, and 300 questions between
+one of those and a crowd. Exact attention is computed in float64.
 
 beyond   sampled answers whose weights are further from exact ones (total variation) than they state
 worst    the greatest error of those, and what was stated of it
@@ -79,6 +81,23 @@ def random() -> tuple[np.ndarray, np.ndarray]:
     return _unit(rows), _unit(rng.standard_normal((400, 384)))
 
 
+def crowds() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+
+    def directions(count: int) -> np.ndarray:
+        return _unit(rng.standard_normal((count, 96)))
+
+    def around(centres: np.ndarray, count: int) -> np.ndarray:
+        return _unit(np.repeat(centres, count, axis=0) + 0.1 * directions(len(centres) * count))
+
+    crowds, groups = directions(2), directions(500)
+    lone = _unit(groups[rng.integers(0, 500, 10_000)] + directions(10_000))
+    asked = lone[rng.integers(0, 10_000, 300)]
+    aimed = rng.uniform(0.6, 0.8, (300, 1)) * crowds[rng.integers(0, 2, 300)]
+    rows = np.concatenate([around(crowds, 20_000), around(groups, 140), lone])
+    return rows, _unit(asked + aimed)
+
+
 def _unit(rows: np.ndarray) -> np.ndarray:
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
@@ -108,11 +127,12 @@ def measure(snapshot: Snapshot, queries: np.ndarray, tau: float) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="*", choices=("random", "catalogue"))
-    wanted = parser.parse_args().only or ["random", "catalogue"]
-    print(_large.head(f"{KEYS:,} keys, tolerance {TOLERANCE}"))
+    kinds = {"random": random, "catalogue": catalogue, "crowds": crowds}
+    parser.add_argument("--only", nargs="*", choices=tuple(kinds))
+    wanted = parser.parse_args().only or list(kinds)
+    print(_large.head(f"tolerance {TOLERANCE}"))
     for name in wanted:
-        rows, queries = {"random": random, "catalogue": catalogue}[name]()
+        rows, queries = kinds[name]()
         order, sketch = build_sketch(rows)
         snapshot = _large.vectors_alone(rows[order], sketch)
         table = [[name, *measure(snapshot, queries, tau)] for tau in TEMPERATURES]

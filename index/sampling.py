@@ -53,6 +53,7 @@ Numbers = NDArray[np.int64]
 
 DEEP = 5.0  # standard deviations above its middle, a cell still holds a key or two
 SURELY = 4.0  # standard deviations below what is expected of its code, a key scores no more
+CROWDED = 0.35  # of the mean squared stray of all cells: those of one that has less are a crowd
 LEAST_LOOKED_AT = 2.0  # times as many keys as are wanted
 # Above the bar, in deviations of the nearest cell, codes are looked at; again if they are too few.
 BARS = (0.5, -1.0, -DEEP)
@@ -388,21 +389,39 @@ def _cells_near(
 ) -> tuple[Numbers, float]:
     """Give the cells that may hold some of the ``count`` best keys, the likeliest first, and a bar.
 
-    A key of a cell scores normally about the cell's middle. The bar is what ``count`` keys should
-    reach, and is found by halving. Cells have more keys far above their middles than that
-    foretells: one to three times as many reach it, but fewer where a mask hides the nearest.
+    The bar is what so many keys should reach. Where most of these are of crowds, nearly the same
+    keys, it says nothing of how high others reach, which one alone in its cell may far surpass: the
+    cells that are looked at are then those which the others' own bar leads to.
     """
-    low, high = float(middles.min()), float((middles + DEEP * spreads).max())
-    steep, many = 0.85 / spreads, sizes.astype(np.float64)
-    at, rows = steep * middles, float(many.sum())
-    for _ in range(HALVINGS):
-        bar = (low + high) / 2
-        above = (rows + many @ np.tanh(at - bar * steep)) / 2  # logistic for normal
-        low, high = (bar, high) if above > count else (low, bar)
-    places = np.where(sizes > 0, (middles - low) / spreads, -np.inf)
+    many = sizes.astype(np.float64)
+    bar = lower = _bar(many, middles, spreads, count)
+    squares = spreads**2
+    apart = np.where(squares * many.sum() < CROWDED * float(squares @ many), 0.0, many)
+    if _reaching(bar, apart, middles, spreads) < count / 2:
+        lower = _bar(apart, middles, spreads, count)
+    places = np.where(sizes > 0, (middles - lower) / spreads, -np.inf)
     order = np.argsort(-places)[: np.count_nonzero(sizes)]
     enough = int(np.searchsorted(np.cumsum(sizes[order]), LEAST_LOOKED_AT * count)) + 1
-    return order[: max(enough, np.count_nonzero(places > -DEEP))], low
+    return order[: max(enough, np.count_nonzero(places > -DEEP))], bar
+
+
+def _bar(many: Floats, middles: Floats, spreads: Floats, count: int) -> float:
+    """Find, by halving, the score that ``count`` keys reach, of so ``many`` in each cell."""
+    low, high = float(middles.min()), float((middles + DEEP * spreads).max())
+    for _ in range(HALVINGS):
+        bar = (low + high) / 2
+        low, high = (bar, high) if _reaching(bar, many, middles, spreads) > count else (low, bar)
+    return low
+
+
+def _reaching(bar: float, many: Floats, middles: Floats, spreads: Floats) -> float:
+    """Foretell how many keys reach a bar: those of a cell score normally about its middle.
+
+    Cells have more keys far above their middles than that foretells: one to three times as many
+    reach it, but fewer where a mask hides the nearest.
+    """
+    above = 1 + np.tanh(0.85 / spreads * (middles - bar))  # logistic for normal
+    return float(many @ above) / 2
 
 
 def _log_mean_exp(middles: Floats, spreads: Floats, rate: Floats, most: Floats) -> Floats:

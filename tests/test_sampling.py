@@ -601,6 +601,34 @@ def test_rows_of_length_0_are_keys_as_others_are(empty, masked, queries):
     assert within >= 90  # of 100; 95 are wanted
 
 
+@pytest.mark.parametrize(("noise", "lean"), [(0.1, 0.0), (0.4, 0.6)])
+def test_a_crowd_of_nearly_the_same_keys_hides_no_better_one(noise, lean):
+    """Asked is between a crowd and a key beside a small group, which has most of the weight."""
+    rng = np.random.default_rng(3)
+
+    def unit(rows: np.ndarray) -> np.ndarray:
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+    def directions(count: int) -> np.ndarray:
+        return unit(rng.standard_normal((count, 96)))
+
+    def around(centres: np.ndarray, count: int) -> np.ndarray:
+        return unit(np.repeat(centres, count, axis=0) + noise * directions(len(centres) * count))
+
+    crowds, groups = directions(2), directions(500)
+    beside = groups[rng.integers(0, 500, 2500)] + directions(2500)
+    lone = unit(beside / 2**0.5 + lean * crowds[rng.integers(0, 2, 2500)])
+    rows, sketch = sketch_of(np.concatenate([around(crowds, 5000), around(groups, 35), lone]))
+    aimed = rng.uniform(0.6, 0.8, (200, 1)) * crowds[rng.integers(0, 2, 200)]
+    off = 0
+    for query in unit(lone[rng.integers(0, 2500, 200)] + aimed):
+        exps, best = truth(rows, query, 0.02)
+        mass, _ = estimate(draw_sample(sketch, rows, query, 0.02), best, 0.02)
+        off += abs(mass / exps.sum() - 1) > 0.03
+
+    assert off <= 6
+
+
 def test_strangers_are_masked_as_others_are_and_counted_once(strange):
     rows, sketch = strange
     mask = np.random.default_rng(3).random(len(rows)) < 0.5

@@ -832,6 +832,7 @@ def test_the_limit_is_on_what_a_gzipped_file_unpacks_to(make: Make) -> None:
 
     assert len(bomb) < 1000
     assert (reply.status_code, reply.get_json()["type"]) == (413, "/problems/too-large")
+    assert "the table, unpacked, is larger than 10,000 bytes" in reply.get_json()["detail"]
 
 
 def test_what_is_gzipped_twice_is_refused_and_not_unpacked_beyond_the_limit(make: Make) -> None:
