@@ -403,6 +403,12 @@ def test_capitals_and_signs_are_not_chinese_nor_polish(keys: str, encoding: str)
     [
         ("BELGIË|ITALIË", "cp1252"),  # Mac's À
         ("SOCIéTé|QUALITé", "cp1252"),  # Mac's È
+        ("PÂTES|GARÇON|NOËL", "cp1252"),  # P┬TES and NO╦L in cp850
+        ("FORÊT|GARÇON|BŒUF", "cp1252"),
+        ("bœuf|pâté|noël", "iso8859-15"),  # b˝uf in cp1250
+        ("BŒUF|PÂTÉ", "iso8859-15"),
+        ("½kg harina|café", "cp1252"),
+        ("ĽUDOVÍT|KRÁĽ|ĽÚBIŤ", "cp1250"),  # Œ in Latin-9
         ("učiti|omogućiti|ćup", "cp1250"),  # æ and è in cp1252
         ("ДОМ|САД", "cp1251"),  # ÄÎÌ and ÑÀÄ, all of Western Europe
         ("狗", "gb18030"),  # ¹·

@@ -43,6 +43,7 @@ EURO_ENCODINGS = ("cp1252", "cp1250", "cp1253")  # they have it in one place
 _LETTERS = "áéíóúüñçàèìòùâêîôûäöïëãõßœåøæ"
 _WESTERN = frozenset(_LETTERS + _LETTERS.upper() + "¿¡«»ºª·€…–—‘’“”°£©®™´\xa0½¼¾²³¹µ×÷±§¢¥¬¦")
 _LATIN_9_EURO = re.compile(r"\d\s?¤(?!\w)|(?<!\w)¤\s?\d")  # beside a letter, cp850's ñ
+_LATIN_9_OE = re.compile(r"(?<!\d)½(?=[ui])|(?<=[BCMNSV])¼(?=U)")  # bœuf, œil and BŒUF
 # Beside a letter, the Ä of Macs and cp850's Ç, and beside any foreign sign half of a kanji.
 _EURO = re.compile(r"\d[ \xa0]?€(?![\w\x80-\uffff])|(?<![\w\x80-\x9f\xa1-\uffff])€[ \xa0]?\d")
 _MAC_EURO = re.compile(r"\d\s?Û(?=[\s;,|\"']|$)")  # as cp1252 reads it
@@ -51,6 +52,8 @@ _UNITS = re.compile(r"(?<=[\dnN])[ªº]|µ|Ø(?![^\W\d_])")  # 2ª, nº, µm, Ø
 # Runs of other letters, and of one behind Latin ones; cp850's ño is read so in Big5: Mu某z.
 _RUN = re.compile(r"[^\x00-\x7f]+")
 _WORD = re.compile(r"(?<![A-Za-z\x80-\uffff])[^\x00-\x7f]{2}")  # of other letters alone
+# No word has a box of cp850 in it, nor an accent by itself: P┬TES, b˝uf.
+_NO_WORD = re.compile(r"[^\W\d_][ˇ-˝─-▟]|[ˇ-˝─-▟][^\W\d_]")
 _LONE = re.compile(r"(?<=[A-Za-z]{2})[^\x00-\x7f](?=[\x00-\x7f])")
 # What Western Europe does not write, though each letter is one of its own.
 _MISREAD = re.compile(
@@ -185,7 +188,7 @@ def _legacy_encoding(sample: bytes) -> str:
     except UnicodeDecodeError:
         text = ""
     western = "cp1252"
-    if _LATIN_9_EURO.search(text):
+    if _LATIN_9_EURO.search(text) or _LATIN_9_OE.search(text):
         western = "iso8859-15"
         text = sample.decode(western)
     prices = sample.decode("cp1252", "replace")
@@ -211,6 +214,8 @@ def _likelihood(sample: bytes, encoding: str) -> float:
     try:  # a sample may end within a character
         text = codecs.getincrementaldecoder(encoding)().decode(sample)
     except UnicodeDecodeError:
+        return 0.0
+    if encoding in LATIN_ENCODINGS and _NO_WORD.search(text):
         return 0.0
     if encoding in EAST_ASIAN_ENCODINGS:
         with_a_letter = sum(c.encode(encoding)[-1:].isalpha() for c in _LONE.findall(text))
