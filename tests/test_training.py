@@ -571,6 +571,8 @@ def test_a_corpus_of_few_languages_has_phrases_and_categories_too(
 ) -> None:
     monkeypatch.setattr(prepare, "PHRASES", 30)
     write_corpus(tmp_path / "corpus", languages)
+    sentences = ["I see a bird\tabcd\tntrex"]  # of a language that has nothing else
+    write_lines(tmp_path / "corpus/en-xq.tsv.gz", sentences)
     write_questions(tmp_path / "eval")
 
     prepare.prepare(tmp_path / "corpus", tmp_path / "eval", tmp_path / "prepared")
@@ -595,13 +597,15 @@ def test_what_is_held_out_is_trained_on_in_no_form(
     folder.mkdir()
     birds = [{"id": f"b{i}", "lex": "noun.animal", "en": [f"bird {i}"], "nl": [f"vogel {i}"],
               "def": f"it flies {i}", "hypernym": ["bird"]} for i in range(5)]  # fmt: skip
-    tools = [{"id": f"t{i}", "lex": "noun.artifact", "en": [f"tool {i}"], "nl": [f"tuig {i}"],
+    tools = [{"id": f"t{i}", "lex": "noun.artifact", "en": [f"tool {i}"],
+              "nl": [f"tuig {i}", *([f"Tuig {i}"] if i % 2 else [])],
               "def": f"it works {i}", "hypernym": ["tool"]} for i in range(600)]  # fmt: skip
     above = [{"id": name, "lex": "noun.artifact", "en": [name], "nl": [f"{name}s"], "def": name}
              for name in ("bird", "tool")]  # fmt: skip
     synsets = [*above, *birds, *tools]
     write_lines(folder / "concepts.jsonl.gz", [json.dumps(synset) for synset in synsets])
     lines = [f"She often counts up to {i}\tZij telt vaak tot {i}\tntrex" for i in range(3_000)]
+    lines += [f"She counts to {i}\tZij telt vaak TOT {i}\ttatoeba" for i in range(1_500)]
     write_lines(folder / "en-nl.tsv.gz", lines)
     monkeypatch.setitem(prepare.JOINTS, "nl", prepare.JOINTS["en"])
     write_questions(tmp_path / "eval")
@@ -612,17 +616,53 @@ def test_what_is_held_out_is_trained_on_in_no_form(
     english = pq.read_table(tmp_path / "prepared/english.parquet")["text"].to_pylist()
     lineage = json.loads((tmp_path / "prepared/hypernyms.json").read_text())
     dev = json.loads((tmp_path / "prepared/dev.json").read_text())
-    trained = {(row["language"], row["text"]) for row in rows}
+    trained = {(row["language"], row["text"].lower()) for row in rows}  # as pieces have it
     for part in ("sentences", "words", "phrases"):
         held = dev[part]
         assert 1 < len(held) < 100
-        assert trained.isdisjoint((language, text) for language, text, _ in held)
+        assert trained.isdisjoint((language, text.lower()) for language, text, _ in held)
         if part != "words":  # another word may mean the same
             assert set(english).isdisjoint(line for *_, line in held)
     linked = {name for pair in lineage["pairs"] for name in (pair["category"], pair["member"])}
     names = {word for name in linked for word in lineage["names"][name]["en"]}
     assert {f"tool {i}" for i in range(600)} | {"tool"} == names
+    held = {word.lower() for _, word, _ in dev["words"]}
+    words = {word.lower() for name in linked for word in lineage["names"][name].get("nl", [])}
+    assert words == {"tools", *(f"tuig {i}" for i in range(600))} - held
     assert {"known words"} < {part for part in dev if dev[part]}
+
+
+def test_the_words_of_a_synset_stand_by_dictionary_and_use_and_not_by_the_alphabet(
+    tmp_path: Path,
+) -> None:
+    write_lines(
+        tmp_path / "wiktionary-fr.tsv.gz", ["en-fr\tfish\tpoisson", "fr-en\tPersonne\tperson"]
+    )
+    lines = ["A soul\tUne âme, une personne\ttatoeba", "A person\tUne personne\ttatoeba"]
+    write_lines(tmp_path / "en-fr.tsv.gz", lines)
+    synsets = [
+        {"en": ["fish"], "fr": ["pois", "poisson"]},
+        {"en": ["person", "soul"], "fr": ["mortel", "personnage", "personne", "âme"]},
+        {"en": ["group"]},
+    ]
+
+    prepare.put_in_order(tmp_path, "fr", synsets)
+
+    assert [synset.get("fr") for synset in synsets] == [
+        ["poisson", "pois"],
+        ["personne", "âme", "mortel", "personnage"],
+        None,
+    ]
+
+
+@pytest.mark.parametrize("empty", ["wiktionary-es.tsv.gz", "concepts.jsonl.gz"])
+def test_a_file_with_nothing_in_it_is_no_source(empty: str, tmp_path: Path) -> None:
+    write_corpus(tmp_path / "corpus", ("es",))
+    write_questions(tmp_path / "eval")
+    write_lines(tmp_path / "corpus" / empty, [])
+
+    with pytest.raises(SystemExit, match=f"{empty} holds no (word|synset)"):
+        prepare.prepare(tmp_path / "corpus", tmp_path / "eval", tmp_path / "prepared")
 
 
 @pytest.mark.parametrize("missing", ["en-xx.tsv.gz", "concepts.jsonl.gz", "banking77/train.csv"])

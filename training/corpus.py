@@ -88,6 +88,7 @@ def wiktionary(folder: Path, language: str) -> Iterator[tuple[str, str, str, flo
     seen: dict[str, int] = {}
     path = folder / f"wiktionary-{language}.tsv.gz"
     into, out_of = f"en-{language}", f"{language}-en"
+    number = 0
     for number, (direction, head, tail) in columns(path):
         if direction not in (into, out_of):
             raise SystemExit(f"{path}, line {number}: {direction} is neither {into} nor {out_of}")
@@ -106,6 +107,8 @@ def wiktionary(folder: Path, language: str) -> Iterator[tuple[str, str, str, flo
                 context = " ".join(ASIDE.findall(gloss))
                 if english and len(english.split()) <= 8:
                     yield name, english, context, sense / (1 + rank)
+    if path.exists() and not number:
+        raise SystemExit(f"{path} holds no word")
 
 
 def uses(texts: Iterable[str]) -> Counter[str]:
@@ -122,7 +125,7 @@ def concepts(folder: Path) -> Iterator[dict]:
     What the file calls ``id`` is ``identity``: ``id`` is Indonesian, as every key of two letters
     is a language.
     """
-    path = folder / "concepts.jsonl.gz"
+    path, number = folder / "concepts.jsonl.gz", 0
     for number, line in enumerate(lines(path), 1):
         try:
             # An empty list is of a language that has no word for it.
@@ -140,3 +143,5 @@ def concepts(folder: Path) -> Iterator[dict]:
             if (len(name) == 2 or name in UPWARDS) and not words:
                 raise SystemExit(f"{path}, line {number}: {name} is no list of words")
         yield synset
+    if not number:
+        raise SystemExit(f"{path} holds no synset")

@@ -10,6 +10,7 @@ most probable sense, so that *banco* is not half way between a bench and a bank'
 import collections
 import json
 import random
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from training.evaluate import questions
 HELD_OUT = ("bird", "garment", "tree", "vehicle", "relative", "metal", "fish")
 Row = tuple[str, str, str, Sequence[int], Sequence[float]]
 COLUMNS = ("language", "kind", "text", "targets", "weights")  # of a row
+LETTERS = re.compile(r"\w+")
 WRITTEN = ("rows.parquet", "english.parquet", "hypernyms.json", "dev.json")
 SOURCE_LIMITS = {"python-docs": 25_000}  # their English is of one kind
 DOCUMENTS = ("wmt", "ntrex")  # sources whose consecutive lines are of one piece of news
@@ -124,6 +126,24 @@ def lexicon(folder, language, synsets):
                 agrees = lemma.lower() in known
                 words[word][lemma, synset["def"]] += (1.0 if agrees else 0.35) / (1 + rank)
     return words
+
+
+def put_in_order(folder, language, synsets) -> None:
+    """Put a synset's words in order, those first that Wiktionary has for it, then the most used.
+
+    The file has them by the alphabet, and some are wrong: *pois*, a pea, before *poisson*.
+    """
+    known: dict[str, set] = collections.defaultdict(set)
+    for word, lemma, *_ in corpus.wiktionary(folder, language):
+        known[word.lower()].add(lemma.lower())
+    used: collections.Counter = collections.Counter()
+    for _, foreign, _ in corpus.sentences(folder, language):
+        used.update(LETTERS.findall(foreign.lower()))
+    for synset in synsets:
+        english = {lemma.lower() for lemma in synset["en"]}
+        synset.get(language, []).sort(
+            key=lambda word: (known[word.lower()].isdisjoint(english), -used[word.lower()])
+        )
 
 
 def word_rows(folder, language, english, synsets, ambiguous, dev) -> Iterator[Row]:
@@ -246,6 +266,24 @@ def hypernyms(synsets, languages, dev) -> list[dict]:
     return rows
 
 
+def named_in(synset: dict, languages: list[str], held: set[tuple[str, str]]) -> dict:
+    """Return the first names of a synset by language, but for words that are held out."""
+    names = {
+        language: [
+            word for word in synset.get(language, []) if (language, word.lower()) not in held
+        ]
+        for language in languages
+    }
+    return {language: found[:4] for language, found in names.items() if found}
+
+
+def keep_apart(dev: dict, rows: list[Row]) -> None:
+    """Hold out no text that is trained on in other capitals, or beside another English text."""
+    trained = {(language, text.lower()) for language, _, text, *_ in rows}
+    for part in ("sentences", "clauses", "words", "phrases"):
+        dev[part] = [row for row in dev[part] if (row[0], row[1].lower()) not in trained]
+
+
 def wordnet_rows(synsets, languages, english) -> Iterator[Row]:
     """Yield English words and glosses, which must stay where the teacher has them."""
     for synset in synsets:
@@ -284,18 +322,22 @@ def prepare(folder: Path, labelled: Path, out: Path, seed: int = 0) -> None:
     languages = corpus.languages(folder)
     rows: list[Row] = []
     for language in sorted(languages, key=lambda name: (name not in ("it", "pt", "es"), name)):
+        put_in_order(folder, language, synsets)
         rows += sentence_rows(folder, language, english, rng, dev)
         rows += word_rows(folder, language, english, synsets, ambiguous, dev)
-    rows += wordnet_rows(synsets, languages, english)
+    worded = [language for language in languages if any(language in s for s in synsets)]
+    rows += wordnet_rows(synsets, worded, english)
     uses = corpus.uses(english.ids)
     rows += [english.row("en", "form", word, word) for word, n in uses.items() if n >= FORM_USES]
     rows += [english.row("en", "question", question, question) for question in asked]
     rows += phrase_rows(rows, english, synsets, uses, rng, dev)
     rows += clause_rows(rows, english, dev)
-    pairs = hypernyms(synsets, languages, dev)
+    keep_apart(dev, rows)
+    pairs = hypernyms(synsets, worded, dev)
     needed = {p for pair in pairs for p in (pair["category"], pair["member"])}
+    held = {(language, word.lower()) for language, word, _ in dev["words"]}
     names = {
-        s["identity"]: {lang: s[lang][:4] for lang in ["en", *languages] if lang in s}
+        s["identity"]: named_in(s, ["en", *languages], held)
         for s in synsets if s["identity"] in needed
     }  # fmt: skip
     write(out, rows, english, {"names": names, "pairs": pairs}, dev)
