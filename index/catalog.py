@@ -25,7 +25,7 @@ from index.softdict import SoftDict
 from index.store import Store, named_folder
 from index.temperature import Temperature
 from index.values import check_columns
-from index.writing import Changes, done_load, planned_load, prepare
+from index.writing import Changes, done_load, forgotten, planned_load, prepare
 
 log = logging.getLogger(__name__)
 IfExists = Literal["error", "replace", "append"]
@@ -230,10 +230,13 @@ class Catalog(Mapping[str, SoftDict]):
                     source, options or LoadOptions(), filename=filename, progress=progress
                 ) as table:
                     check_columns(table.columns)  # a wanted type may find nothing in the file
-                    planned = planned_load(name, table)
+                    replaces = if_exists == "replace"
+                    olds = self._store.reader.records() if replaces else []
+                    wanted = {**settings, "encoder": encoder}
+                    notes = [forgotten(old, table, wanted) for old in olds if old.name == name]
+                    planned = planned_load(name, table, *notes)
                     if dry_run:
                         return planned
-                    replaces = if_exists == "replace"
                     changes = self._make(name, table, encoder, settings, replaces, progress)
                     return done_load(planned, table.entries, changes, created=True)
             except (DatasetExists, UnknownDataset) as fault:

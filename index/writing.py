@@ -22,6 +22,7 @@ from index.loading.options import LEAVE_OUT, LoadOptions
 from index.naming import column_name
 from index.pace import Pace, Report
 from index.snapshot import BLOCK, Block, Place, Snapshot
+from index.store import Record
 from index.vectors import VectorBlock
 from index.wording import listed, nearest
 
@@ -164,6 +165,23 @@ def losses(table: Table, snapshot: Snapshot, options: LoadOptions) -> tuple[str,
         why = f"column {name!r} is left out" if skipped else f"the file has no column {name!r}"
         told.append(f"{why}: entries that were there lose their value in it")
     return tuple(told)
+
+
+def forgotten(old: Record, table: Table, settings: Mapping[str, object]) -> tuple[str, ...]:
+    """Say what the dataset that a table replaces was told, and the new one is not."""
+    defaults = {"temperature": "auto", "tolerance": None, "precision": "full", "encoder": None}
+    told = [
+        f"{name} {getattr(old, name)}"
+        for name, default in defaults.items()
+        if getattr(old, name) not in (default, settings[name])
+    ]
+    blended = {column.name for column in table.columns if not column.attribute}
+    lost = [column.name for column in old.columns if column.attribute and column.name in blended]
+    if lost:
+        told.append(f"{listed(lost)} among its attributes")
+    if not told:
+        return ()
+    return (f"the dataset that is replaced had {', '.join(told)}: what is to stay, say again",)
 
 
 @dataclass

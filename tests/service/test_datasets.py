@@ -286,6 +286,28 @@ def test_what_json_cannot_say_inside_a_cell_of_a_file_is_named_as_it_is_written(
     assert client.get("/jobs").status_code == 200
 
 
+def test_what_a_dataset_was_told_is_said_when_it_is_replaced(make: Make) -> None:
+    client = make()
+    told = {"temperature": "0.05", "tolerance": "0.01", "attributes": "g"}
+    table = b"key,v,g\na,1,x\nb,2,x\nc,3,y\n"
+
+    def notes(**options: str) -> list[str]:
+        reply = client.post("/datasets", **form(table, name="p", if_exists="replace", **options))
+        assert reply.status_code in (200, 201), reply.text
+        return list(reply.get_json()["notes"])
+
+    def had(what: str) -> list[str]:
+        return [f"the dataset that is replaced had {what}: what is to stay, say again"]
+
+    assert notes(**told) == []  # it replaces nothing
+    assert notes(**told) == []
+    assert notes(dry_run="1") == had("temperature 0.05, tolerance 0.01, g among its attributes")
+    assert notes(tolerance="0.01", attributes="g") == had("temperature 0.05")
+    assert notes(encoder="circle:a,b,c") == had(
+        "tolerance 0.01, encoder random, g among its attributes"
+    )
+
+
 def test_a_dry_run_writes_nothing(make: Make) -> None:
     client = make()
     reply = client.post("/datasets", **form(CSV, name="precios", dry_run="1"))
