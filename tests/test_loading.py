@@ -2990,11 +2990,19 @@ def test_nanoseconds_before_1970_are_of_the_moment_they_follow(count: int) -> No
     assert load(content) == [("a", (str(np.datetime64(count, "ns")),))]
 
 
-def test_nan_in_parquet_is_a_bad_row() -> None:
+def test_nan_in_parquet_and_json_is_a_bad_row_unless_it_is_said_to_be_no_value() -> None:
     content = parquet(pa.table({"key": ["a", "b"], "v": [1.5, float("nan")]}))
-    message = "column 'v': nan is not a finite number; None (null) is a missing value"
+    message = (
+        "column 'v': nan is not a finite number; None (null) is a missing value, and so is NaN "
+        "if you name it in the option missing"
+    )
 
     assert list(bad_rows(content)) == [BadRow(2, message)]
+    assert load(content, missing=("NaN",)) == [("a", (1.5,)), ("b", (None,))]
+    lines = b'{"key": "a", "v": 1.5}\n{"key": "b", "v": NaN}\n{"key": "nan", "v": null}\n'
+    assert list(bad_rows(lines)) == [BadRow(2, message)]
+    entries = [("a", (1.5,)), ("b", (None,))]
+    assert load(lines, missing=("nan",), on_error="skip") == entries, "a key may not be one"
 
 
 # Progress and size

@@ -104,8 +104,11 @@ class Table:
         """Read the rows, with nothing in the cells that are said to hold nothing."""
         missing = {composed(text.strip()) for text in self._options.missing}
         nothing = "" if self._reader.textual else None
+        no_number = "nan" in map(str.casefold, missing)  # JSON of Python's and Parquet may have it
 
         def blank(cell: object) -> bool:
+            if isinstance(cell, float):
+                return no_number and math.isnan(cell)
             return isinstance(cell, str) and composed(cell.strip()) in missing
 
         for row in self._reader:
@@ -247,8 +250,7 @@ class Table:
             except WrongValue as error:
                 if column.type == "number":
                     self._unfit[column.name] = None
-                advice = _advice(cell) if column.type in ("category", "text") else ""
-                faults.append(f"{error}{advice}")
+                faults.append(f"{error}{_advice(cell, column)}")
         return "; ".join(faults)
 
     def __iter__(self) -> Iterator[tuple[str, Values]]:
@@ -356,8 +358,12 @@ class _Ticker:
             self._progress(Progress("reading", done, self._total))
 
 
-def _advice(cell: object) -> str:
-    """Say what to do about nested JSON: a list of objects may be the table, inside an answer."""
+def _advice(cell: object, column: Column) -> str:
+    """Say what to do about NaN, and nested JSON: a list may be the table, inside an answer."""
+    if isinstance(cell, float) and math.isnan(cell):
+        return ", and so is NaN if you name it in the option missing"
+    if column.type not in ("category", "text"):
+        return ""
     if isinstance(cell, list) and cell and isinstance(cell[0], (dict, list)):
         return f"; if that is the table, load it by itself, or {LEAVE_OUT}"
     return f"; {LEAVE_OUT}" if isinstance(cell, (dict, list)) else ""
