@@ -2137,6 +2137,7 @@ def test_what_is_typed_while_the_service_starts_is_asked_then(
 ) -> None:
     with opened_with(browser, STARTING, bundled.origin + "/?lang=en"):
         field = browser.find_element(By.ID, "q")
+        until(browser, lambda: focused(browser) == "q")  # or the console says it came too late
         field.send_keys("mascota", Keys.ENTER)
         until(browser, lambda: browser.execute_script("return tries") > 1)
         assert text(browser, "#status").startswith("The service cannot answer now.")
