@@ -90,11 +90,11 @@ def crowds() -> tuple[np.ndarray, np.ndarray]:
     def around(centres: np.ndarray, count: int) -> np.ndarray:
         return _unit(np.repeat(centres, count, axis=0) + 0.1 * directions(len(centres) * count))
 
-    crowds, groups = directions(2), directions(500)
+    dense, groups = directions(2), directions(500)
     lone = _unit(groups[rng.integers(0, 500, 10_000)] + directions(10_000))
     asked = lone[rng.integers(0, 10_000, 300)]
-    aimed = rng.uniform(0.6, 0.8, (300, 1)) * crowds[rng.integers(0, 2, 300)]
-    rows = np.concatenate([around(crowds, 20_000), around(groups, 140), lone])
+    aimed = rng.uniform(0.6, 0.8, (300, 1)) * dense[rng.integers(0, 2, 300)]
+    rows = np.concatenate([around(dense, 20_000), around(groups, 140), lone])
     return rows, _unit(asked + aimed)
 
 

