@@ -1070,13 +1070,13 @@ def write_lesson(folder: Path) -> None:
 
 
 def learn(
-    folder: Path, minutes: float = 0.002, *, languages: tuple[str, ...] = (), times: float = 1,
-    workers: int = 0,
+    folder: Path, minutes: float = 0.002, *, steps: int | None = None, out: str = "trained",
+    languages: tuple[str, ...] = (), times: float = 1, workers: int = 0, seed: int = 0,
 ) -> None:  # fmt: skip
     train.train(
         folder / "prepared", folder / "taught", folder / "eval/stsb", folder / "start",
-        folder / "trained", minutes=minutes, words=1, languages=languages, rows_rate=1, body_rate=1,
-        teacher_share=0, human_from=0, times=times, workers=workers, seed=0,
+        folder / out, minutes=minutes, steps=steps, words=1, languages=languages, rows_rate=1,
+        body_rate=1, teacher_share=0, human_from=0, times=times, workers=workers, seed=seed,
     )  # fmt: skip
 
 
@@ -1103,6 +1103,26 @@ def test_a_training_that_is_done_says_so(lesson: Path, capsys: pytest.CaptureFix
 
     assert re.search(r"already trained for \d+\.\d minutes", capsys.readouterr().out)
     assert (lesson / "trained/student/model.safetensors").read_bytes() == weights
+
+
+@quiet
+def test_the_same_seed_and_number_of_steps_give_the_same_student(
+    lesson: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def weights(out: str) -> bytes:
+        return (lesson / out / "student/model.safetensors").read_bytes()
+
+    learn(lesson, steps=7, out="first")
+    monkeypatch.setattr(train, "LONGEST_STEP", 1e-6)  # as if hardly any time went by
+    learn(lesson, steps=7, out="again")
+    learn(lesson, steps=7, out="other", seed=1)
+
+    assert weights("first") == weights("again") != weights("other")
+    assert torch.load(lesson / "first/checkpoint.pt", weights_only=True)["step"] == 7
+    learn(lesson, steps=7, out="again")
+    assert capsys.readouterr().out.endswith("again is already trained for 7 steps\n")
+    learn(lesson, steps=9, out="again")
+    assert torch.load(lesson / "again/checkpoint.pt", weights_only=True)["step"] == 9
 
 
 @quiet
@@ -1486,18 +1506,22 @@ def test_a_step_that_is_run_too_early_says_which_file_it_wants(
 
 
 @pytest.mark.parametrize("step", ["train", "__main__"])
-@pytest.mark.parametrize("minutes", ["0", "-1", "nan", "soon"])
-def test_a_training_takes_some_minutes(
-    step: str, minutes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("unit", "length"),
+    [("minutes", "0"), ("minutes", "-1"), ("minutes", "nan"), ("minutes", "soon"),
+     ("steps", "0"), ("steps", "-1"), ("steps", "1.5")],
+)  # fmt: skip
+def test_a_training_takes_some_minutes_or_steps(
+    step: str, unit: str, length: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     missing = {"train": "--start", "__main__": "--corpus"}[step]
 
     with pytest.raises(SystemExit) as ended:
-        run_step(monkeypatch, step, f"--minutes={minutes}", missing, tmp_path)
+        run_step(monkeypatch, step, f"--{unit}={length}", missing, tmp_path)
 
     assert ended.value.code == 2
-    assert f"argument --minutes: {minutes} is no number of minutes" in capsys.readouterr().err
+    assert f"argument --{unit}: {length} is no number of {unit}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("missing", ["corpus", "eval/stsb", "init"])

@@ -41,3 +41,11 @@ def minutes(text: str) -> float:
         if 0 < (found := float(text)) < math.inf:
             return found
     raise argparse.ArgumentTypeError(f"{text} is no number of minutes above zero")
+
+
+def steps(text: str) -> int:
+    """Read how many steps to make."""
+    with contextlib.suppress(ValueError):
+        if (found := int(text)) > 0:
+            return found
+    raise argparse.ArgumentTypeError(f"{text} is no number of steps above zero")

@@ -1,4 +1,4 @@
-"""Distil the teacher into the widened student; resumable, for a given number of minutes.
+"""Distil the teacher into the widened student; resumable, for some minutes or some steps.
 
     loss = 4·(1 − cos(s, t)) + 0.1·InfoNCE(s, t)
          + 0.15·InfoNCE(category, member)             each second step
@@ -18,13 +18,14 @@ import sys
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 
-from training import arguments, corpus, in_words, minutes, student, teach
+from training import arguments, corpus, in_words, minutes, steps, student, teach
 from training.lessons import Ids, Lessons, targets
 
 # Most rows are of a rare piece, seen a few times in a run. Adagrad's first steps are its longest,
@@ -151,6 +152,21 @@ class Training:
         self.step += 1
 
 
+class Length(NamedTuple):
+    """How long a training is: some minutes, or some steps, which the same seed repeats."""
+
+    whole: float
+    unit: Literal["minutes", "steps"]
+
+    def behind(self, run: Training) -> float:
+        return run.step if self.unit == "steps" else round(run.elapsed / 60, 1)
+
+    def share(self, run: Training) -> float:
+        """Return how much of it is behind, from 0 on."""
+        exact = run.step if self.unit == "steps" else run.elapsed / 60
+        return exact / self.whole
+
+
 @contextlib.contextmanager
 def stops() -> Iterator[list[int]]:
     """Collect the signals that ask to stop: save, then leave."""
@@ -186,12 +202,12 @@ def checkpoint_of(out: Path, origin: str) -> dict | None:
 
 def train(
     prepared: Path, taught: Path, stsb: Path, start: Path, out: Path, *,
-    minutes: float, words: float, languages: Collection[str], rows_rate: float, body_rate: float,
-    teacher_share: float, human_from: float, times: float, workers: int, seed: int,
+    minutes: float, steps: int | None, words: float, languages: Collection[str], rows_rate: float,
+    body_rate: float, teacher_share: float, human_from: float, times: float, workers: int,
+    seed: int,
 ) -> None:  # fmt: skip
     torch.manual_seed(seed)
     out.mkdir(parents=True, exist_ok=True)
-    limit = 60 * minutes
     start = teach.folder_of(start)
     origin = corpus.fingerprint(
         start / "tokenizer.json",
@@ -200,12 +216,13 @@ def train(
         prepared / "rows.parquet",
     )
     checkpoint = checkpoint_of(out, origin)
-    if checkpoint and checkpoint["elapsed"] >= limit:
-        print(f"{out} is already trained for {checkpoint['elapsed'] / 60:.1f} minutes")
-        return
     run = Training(start, out, origin, times)
+    length = Length(minutes, "minutes") if steps is None else Length(steps, "steps")
     if checkpoint:
         run.go_on(checkpoint)
+        if length.share(run) >= 1:
+            print(f"{out} is already trained for {length.behind(run)} {length.unit}")
+            return
     elif teacher_share:
         student.approach_teacher(run.tokenizer, run.body, teach.load_teacher(), teacher_share)
     lessons = Lessons(
@@ -225,12 +242,12 @@ def train(
             loss = run.distil(lesson.texts, wanted[student.beside(run.body, lesson.rows)])
             if lesson.link:
                 loss = loss + 0.15 * run.link(*lesson.link)
-            if lesson.opinion and run.elapsed > human_from * limit:
+            if lesson.opinion and length.share(run) > human_from:
                 loss = loss + run.opinion(*lesson.opinion)
-            rate = min(1, (run.step + 1) / WARM_UP) * max(0, 1 - run.elapsed / limit)
+            rate = min(1, (run.step + 1) / WARM_UP) * max(0, 1 - length.share(run))
             run.learn(loss, ROWS_LR * rows_rate * rate, BODY_LR * body_rate * rate)
             run.seen += len(lesson.rows)
-            last = asked or run.elapsed >= limit
+            last = asked or length.share(run) >= 1
             if last or run.elapsed - saved > CHECKPOINT:
                 run.save()
                 saved, clock = run.elapsed, time.monotonic()  # saving does not count as training
@@ -238,9 +255,9 @@ def train(
                 run.log()
             if last:
                 break
-    if run.elapsed < limit:  # half-trained: no step after this one may go on
-        done = f"{run.elapsed / 60:.1f} of {minutes:g} minutes"
-        print(f"{out} is trained for {done}: the same command goes on", file=sys.stderr)
+    if length.share(run) < 1:  # half-trained: no step after this one may go on
+        so_far = f"{length.behind(run)} of {length.whole:g} {length.unit}"
+        print(f"{out} is trained for {so_far}: the same command goes on", file=sys.stderr)
         raise SystemExit(128 + asked[0])
 
 
@@ -249,7 +266,10 @@ if __name__ == "__main__":
         __doc__, prepared="work/encoder/prepared", taught="work/encoder/taught",
         stsb="../shared/eval/stsb", start="work/encoder/start", out="work/encoder/trained",
     )  # fmt: skip
-    parser.add_argument("--minutes", type=minutes, default=50, help="how long to train")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--minutes", type=minutes, default=50, help="how long to train")
+    length.add_argument("--steps", type=steps,
+                        help="how long, by no clock: the same seed repeats it")  # fmt: skip
     parser.add_argument("--words", type=float, default=1, help="how many times as many words")
     parser.add_argument("--languages", nargs="*", default=[], help="without any, all")
     parser.add_argument("--rows-rate", type=float, default=1,
