@@ -29,7 +29,10 @@ def side_by_side(work: Callable[[Part], Made], parts: Sequence[Part]) -> list[Ma
     """Do the same work on every part, on as many cores as there are; results in order."""
     if len(parts) < 2 or cores() < 2:
         return [work(part) for part in parts]
-    begun = [_pool().submit(work, part) for part in parts[1:]]
+    try:
+        begun = [_pool().submit(work, part) for part in parts[1:]]
+    except RuntimeError:  # the interpreter is on its way out, and no thread begins any more
+        return [work(part) for part in parts]
     try:
         made = [work(parts[0])]
         for part, future in zip(reversed(parts[1:]), reversed(begun), strict=True):

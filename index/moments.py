@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from index import generation
 from index.errors import UnknownDataset
 from index.fitting import due, fit_snapshot
 from index.reading import read_all, read_entries
-from index.rebuilding import Rebuilder, is_due, laid_on, sketched
+from index.rebuilding import Go, Rebuilder, is_due, laid_on, sketched
 from index.sketch import Cancelled
 from index.snapshot import Snapshot
 from index.store import Record, Store, inside_another
@@ -49,7 +50,7 @@ class Moments:
         self._reading = threading.RLock()  # a signal's handler may read, too
         self._first = record
         self._present: Moment | None = None
-        self._rebuilder = Rebuilder(self._rebuild)
+        self._rebuilder = Rebuilder(_weakly(self._rebuild))
 
     @property
     def present(self) -> Moment:
@@ -173,7 +174,7 @@ class Moments:
         wide = snapshot.sketch is not None and not snapshot.rounding and _half(record)
         return wide or is_due(snapshot)
 
-    def _rebuild(self, go_on: Callable[[], bool]) -> None:
+    def _rebuild(self, go_on: Go) -> None:
         """Sketch the entries of the moment, if that is due; keep it on disk, show it to readers.
 
         Raises
@@ -201,6 +202,22 @@ class Moments:
             self._present = Moment(now, laid_on(made, changed))
             if home is not None:
                 self.store.forget_deletions(record.id, until=record.version)
+
+
+def _weakly(build: Callable[[Go], None]) -> Callable[[Go], None]:
+    """Give a method that does not keep its object.
+
+    In a cycle a dataset that is gone would stay until Python looks for those, which it does by the
+    number of objects: a few arrays, of gigabytes perhaps, are few.
+    """
+    found = weakref.WeakMethod(build)
+
+    def build_if_there(go_on: Go) -> None:
+        bound = found()
+        if bound is not None:
+            bound(go_on)
+
+    return build_if_there
 
 
 def _half(record: Record) -> bool:

@@ -7,17 +7,19 @@ if there is none. The look and the write are in one turn of the dataset's writer
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from typing import TypeVar, get_args
 
 from flask import Response
 from pydantic import BaseModel, Field
 from werkzeug.http import generate_etag, parse_etags, quote_etag
 
+from index.answers import Precision
 from index.errors import UnknownEntry
 from index.softdict import SoftDict
 
 from .errors import ConditionFailed
+from .outgoing import DatasetOut
 from .requests import as_json, shaped
 
 Result = TypeVar("Result")
@@ -49,11 +51,11 @@ class Conditions(BaseModel):
         def checked(dataset: SoftDict) -> Result:
             with dataset.turn:
                 try:
-                    tag = etag(look(dataset))
+                    tags = [etag(shown) for shown in _of_one_version(look(dataset))]
                 except UnknownEntry:
-                    tag = None
-                self._check_match(tag)
-                if self._is_met(tag):
+                    tags = []
+                self._check_match(*tags)
+                if any(map(self._is_met, tags)):
                     raise ConditionFailed("If-None-Match")
                 return change(dataset)
 
@@ -68,19 +70,27 @@ class Conditions(BaseModel):
             response.status_code = 304
         return response
 
-    def _check_match(self, tag: str | None) -> None:
+    def _check_match(self, *tags: str) -> None:
         """Raise ConditionFailed; by "the strong comparison function" (§13.1.1)."""
-        if self.if_match is not None and (tag is None or tag not in parse_etags(self.if_match)):
-            raise ConditionFailed("If-Match", there=tag is not None)
+        if self.if_match is not None and not any(map(parse_etags(self.if_match).contains, tags)):
+            raise ConditionFailed("If-Match", there=bool(tags))
 
-    def _is_met(self, tag: str | None) -> bool:
+    def _is_met(self, tag: str) -> bool:
         """Compare with If-None-Match, by "the weak comparison function" (§13.1.2)."""
-        return tag is not None and parse_etags(self.if_none_match).contains_weak(tag)
+        return parse_etags(self.if_none_match).contains_weak(tag)
 
 
 def etag_header(shown: BaseModel) -> dict[str, str]:
     """Give the header of what a write answers with: it is what a GET would give."""
     return {"ETag": quote_etag(etag(shown))}
+
+
+def _of_one_version(shown: BaseModel) -> Iterator[BaseModel]:
+    """Give all that a GET may have answered with since the last write."""
+    yield shown
+    if isinstance(shown, DatasetOut):  # a sketch that was finished meanwhile is nobody's change
+        for precision in set(get_args(Precision)) - {shown.precision_in_use}:
+            yield shown.model_copy(update={"precision_in_use": precision})
 
 
 def etag(shown: BaseModel) -> str:

@@ -40,6 +40,7 @@ MARK = "bundled-unfinished"
 KEPT_FREE = 2  # threads that writes leave to questions
 PLACE_WAIT = 1.0  # seconds since a place was last taken or left, for which a write waits for one
 TURN_WAIT = 10.0  # seconds that it waits for its turn
+START_WAIT = 30.0  # seconds after a start that failed, before it is tried again
 INSIDE = "it failed inside; the log has the cause"
 Result = TypeVar("Result")
 
@@ -52,7 +53,7 @@ class Runtime:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.catalog = Catalog.open(settings.home)
-        self._bundle = settings.bundled and _unfinished(self.catalog, settings.home)
+        self._bundle = self._is_to_bundle()
         self.jobs = Jobs(waiting=settings.max_jobs, kept=settings.kept_jobs)
         self._closing = False
         self._places = threading.Condition()
@@ -61,6 +62,8 @@ class Runtime:
         self._moved = time.monotonic()  # when a place was last taken or left
         self._warm = threading.Event()
         self._fault: SoftDictError | None = None  # for which the start failed
+        self._failed = 0.0  # when it did
+        self._starting = threading.Lock()  # for the look whether it is to be tried again
         self._mute: SoftDictError | None = None  # for which no dataset answers
         self._warming: threading.Thread | None = None
 
@@ -70,9 +73,14 @@ class Runtime:
         self._warming.start()
 
     def check_ready(self) -> None:
-        """Raise NotReady, saying why, unless questions can be answered at once."""
-        if self._fault is not None:
-            raise NotReady(f"the start failed: {self._fault}")
+        """Raise NotReady, saying why, unless questions can be answered at once.
+
+        What the start failed for may be mended by now, so it is tried again, now and then.
+        """
+        fault = self._fault
+        if fault is not None:
+            self._start_anew()
+            raise NotReady(f"the start failed: {fault}")
         if not self._warm.is_set():
             raise NotReady(self._unready())
         if self._mute is not None:  # what kept them from it may be mended by now, or deleted
@@ -152,6 +160,17 @@ class Runtime:
             raise NoDatasets
         return first
 
+    def _start_anew(self) -> None:
+        with self._starting:
+            goes_on = self._warming is not None and self._warming.is_alive()
+            waited = time.monotonic() - self._failed >= START_WAIT
+            if waited and not goes_on and not self._closing:
+                self._bundle = self._is_to_bundle()
+                self.warm_up()
+
+    def _is_to_bundle(self) -> bool:
+        return self.settings.bundled and _unfinished(self.catalog, self.settings.home)
+
     def _unready(self) -> str:
         what = "creating the bundled datasets" if self._bundle else "opening the encoder"
         return f"{what}; try again in a moment"
@@ -164,19 +183,23 @@ class Runtime:
             open_encoder(self.settings.encoder).encode(["warm up"])
             self._ask_a_dataset()
             self._warm.set()
+            self._fault = None
             if self._mute is None:
                 log.info("ready %.1f s after the start", time.monotonic() - start)
             self._reencode_outdated()
         except Stopping:
             log.info("the start was interrupted")
         except SoftDictError as fault:
-            self._fault = fault
+            self._fail(fault)
             log.error("not ready: %s", fault)
         except Exception:
-            self._fault = SoftDictError(INSIDE)
+            self._fail(SoftDictError(INSIDE))
             log.exception("not ready")
         finally:
             self._bundle = False
+
+    def _fail(self, fault: SoftDictError) -> None:
+        self._fault, self._failed = fault, time.monotonic()
 
     def _ask_a_dataset(self) -> None:
         """Ask the first dataset that can answer; note what keeps them if none can, nor will."""

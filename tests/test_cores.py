@@ -39,6 +39,19 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
 
 
+def test_what_is_asked_as_the_interpreter_ends_is_answered() -> None:
+    script = """if 1:
+        import atexit
+        from index import cores
+
+        cores.cores = lambda: 2
+        atexit.register(lambda: print(cores.side_by_side(abs, [-1, -2, -3])))
+    """
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120)
+
+    assert (ended.stdout.strip(), ended.stderr) == (b"[1, 2, 3]", b"")
+
+
 def test_results_come_in_the_order_of_the_parts() -> None:
     def slowly(part: int) -> int:
         time.sleep(0.01 * (part % 3))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
 import re
 import tracemalloc
+import weakref
 from collections import defaultdict
 from pathlib import Path
 
@@ -292,3 +294,37 @@ def test_a_load_of_a_few_known_keys_and_too_many_new_ones_is_refused(
             catalog.load("d", new.encode(), if_exists="append")
 
         assert len(catalog["d"]) == 10
+
+
+@pytest.mark.parametrize("sketched", [False, True])
+@pytest.mark.parametrize("way", ["del", "delete", "replace", "close"])
+def test_what_a_dataset_held_is_free_at_once_when_it_is_gone(
+    way: str, sketched: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only when Python looks for cycles, as it does by the number of objects."""
+    if sketched:
+        monkeypatch.setattr("index.rebuilding.SKETCHED_FROM", 200)
+    entries = {f"key {number}": number for number in range(300)}
+    gc.collect()
+    gc.disable()
+    try:
+        with Catalog.open(tmp_path) as catalog:
+            dataset = catalog.create("d", encoder="random", temperature=0.1)
+            dataset.update(entries)
+            if way == "del":
+                dataset = SoftDict(entries, encoder="random", temperature=0.1)
+            dataset.settle()
+            dataset.search("key 7")
+            assert (dataset._snapshot.sketch is not None) == sketched
+            held = weakref.ref(dataset._snapshot.blocks[0].vectors)
+            assert held() is not None
+            del dataset
+            if way == "delete":
+                catalog.delete("d")
+            elif way == "replace":
+                catalog.load("d", b"key,value\na,1\n", if_exists="replace", encoder="random")
+            assert (held() is None) == (way != "close")
+        del catalog
+        assert held() is None
+    finally:
+        gc.enable()

@@ -10,6 +10,7 @@ import pytest
 
 from service.runtime import Runtime
 from tests.service.checked import CheckedClient
+from tests.service.conftest import Make
 from tests.service.running import PATIENCE, Service
 
 ENTRY, DATASET = "/datasets/paises/entries/perro", "/datasets/paises"
@@ -97,6 +98,27 @@ def test_a_write_answers_with_the_etag_for_the_next_one(client: CheckedClient) -
 
     changed = client.patch(DATASET, json={"temperature": 0.2})
     assert changed.headers["ETag"] == client.get(DATASET).headers["ETag"]
+
+
+def test_vectors_that_were_halved_meanwhile_are_nobodys_change(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.rebuilding.SKETCHED_FROM", 200)
+    monkeypatch.setattr("index.moments.half_is_fast", lambda: True)
+    client = make()
+    client.post("/datasets", json={"name": "d", "entries": {f"key {i}": i for i in range(300)}})
+    dataset = client.application.extensions["softdict"].catalog["d"]
+    dataset.settle()
+    wide = client.patch("/datasets/d", json={"precision": "half"})
+    dataset.settle()
+
+    half = client.get("/datasets/d", headers={"If-None-Match": wide.headers["ETag"]})
+    in_use = [reply.get_json()["precision_in_use"] for reply in (wide, half)]
+    assert (half.status_code, in_use) == (200, ["full", "half"])
+    seen = {"If-Match": wide.headers["ETag"]}
+    changed = client.patch("/datasets/d", json={"tolerance": 0.02}, headers=seen)
+    assert changed.status_code == 200
+    assert client.delete("/datasets/d", headers=seen).status_code == 412
 
 
 @pytest.mark.parametrize("name", ["If-Match", "If-None-Match"])

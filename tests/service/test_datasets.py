@@ -772,6 +772,30 @@ def test_an_empty_catalog_says_so(make: Make) -> None:
     assert client.get("/readyz").status_code == 503  # nothing has been opened in this process yet
 
 
+def test_a_start_that_failed_is_tried_again_until_it_does_not(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.runtime.BUNDLED", tmp_path)  # where nothing is, yet
+    monkeypatch.setattr("service.runtime.START_WAIT", 0.0)
+    client = make(bundled=True)
+    state = client.application.extensions["softdict"]
+
+    def started() -> TestResponse:
+        state._warming.join(60)
+        return client.get("/readyz")
+
+    state.warm_up()
+    failed, again = started(), started()
+    (tmp_path / "a.csv").write_text("key,value\none,1\n")
+    (tmp_path / "datasets.json").write_text('[{"name": "a", "file": "a.csv"}]')
+    started()  # it may have failed once more, a moment ago
+    ready = started()
+
+    assert (failed.status_code, again.status_code, ready.status_code) == (503, 503, 200)
+    assert failed.get_json()["detail"].startswith("the start failed: ")
+    assert client.get("/search?q=one").get_json()["dataset"] == "a"
+
+
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PATCH"])
 def test_a_dataset_that_is_not_there_is_a_problem(client: CheckedClient, method: str) -> None:
     body = {"json": {"temperature": 1}} if method == "PATCH" else {}
