@@ -16,6 +16,7 @@ LONGEST_KEY = 10_000  # characters
 LONGEST_COLUMN = 200  # characters of a column's name
 LONGEST_UNIT = 20  # characters
 SHORT = 300  # characters, which are composed in no time whatever they are
+TWICE = "named twice, in another spelling of its accents"
 MOST_MARKS = 30  # on one letter, in any language (Unicode's UAX 15, stream-safe text)
 
 

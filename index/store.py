@@ -855,6 +855,7 @@ def _prepare(connection: sqlite3.Connection, *, read_only: bool) -> None:
         return
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA fullfsync = ON")  # else macOS leaves what is written in the drive
     connection.execute(f"PRAGMA journal_size_limit = {JOURNAL}")
     if not tables:
         connection.executescript(

@@ -88,7 +88,8 @@ def parse_temperature(value: object) -> Temperature:
 
 def read_number(given: str | Real) -> float | None:
     """Read a number as JSON or the address of a request has it; None where it is none."""
-    if isinstance(given, str) and "_" in given:  # Python's own numerals may have some
+    # Python's own may have some _, and the digits of any script.
+    if isinstance(given, str) and ("_" in given or not given.isascii()):
         return None
     try:
         return float(given)

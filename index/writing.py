@@ -19,12 +19,12 @@ from index.encoders import EncoderWorker
 from index.errors import Fault, InvalidRequest, WrongValue
 from index.loading import Table, cast_value, in_another_unit
 from index.loading.options import LEAVE_OUT, LoadOptions
-from index.naming import column_name
+from index.naming import TWICE, column_name, repeated_names
 from index.pace import Pace, Report
 from index.snapshot import BLOCK, Block, Place, Snapshot
 from index.store import Record
 from index.vectors import VectorBlock
-from index.wording import listed, nearest
+from index.wording import guesses, listed
 
 Row = tuple[str, tuple[Value, ...]]
 
@@ -56,9 +56,11 @@ def table_rows(table: Table, snapshot: Snapshot) -> Iterator[Row]:
     """Go through a table's rows, with its values in the columns that the snapshot has."""
     held = {column.name: column for column in snapshot.columns}
     if others := [column.name for column in table.columns if column.name not in held]:
-        said = f"{_there_are(list(held))}; {LEAVE_OUT}"
-        faults = {n: f"the dataset has no such column; {nearest(n, held)}{said}" for n in others}
-        raise InvalidRequest(*(Fault(f"columns.{name}", said) for name, said in faults.items()))
+        said, guess = f"{_there_are(list(held))}; {LEAVE_OUT}", guesses(held)
+        raise InvalidRequest.of(
+            Fault(f"columns.{name}", f"the dataset has no such column; {guess(name)}{said}")
+            for name in others
+        )
     for column in table.columns:  # the table may have been read before there were these columns
         known = held[column.name]
         if column.unit and column.unit != known.unit:
@@ -135,7 +137,11 @@ def first_values(
 def by_column(value: object, columns: Sequence[Column]) -> Mapping[str, object]:
     """Give a value by column: a bare one is that of the one column of values, or makes one."""
     if isinstance(value, Mapping):
-        return {column_name(name): each for name, each in value.items()}
+        given = {column_name(name): each for name, each in value.items()}
+        if len(given) < len(value):
+            twice = repeated_names(map(column_name, value))
+            raise InvalidRequest(*(Fault(f"values.{name}", TWICE) for name in twice))
+        return given
     blended = [column.name for column in columns if not column.attribute]
     if len(blended) == 1:
         return {blended[0]: value}

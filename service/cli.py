@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -661,9 +662,14 @@ def _write(output: Path, blocks: Iterator[bytes]) -> None:
 
 def _replace(file: Path, blocks: Iterator[bytes]) -> None:
     part = file.with_name(f".{secrets.token_hex(8)}.part")
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
+    mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else 0o666
     try:
-        with part.open("xb") as stream:
+        # Never open to more than the file was, and at once: a private one may be replaced.
+        with open(os.open(part, flags, mode), "wb") as stream:
             stream.writelines(blocks)
+            stream.flush()
+            os.fsync(stream.fileno())  # or the new name may hold nothing after a power cut
         if file.exists():
             shutil.copymode(file, part)
         part.replace(file)

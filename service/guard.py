@@ -49,6 +49,8 @@ def install(app: Flask, settings: Settings) -> None:
     def _harden(response: Response) -> Response:
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
+        if response.content_length == 0 or request.method == "OPTIONS":  # nothing is no HTML
+            response.headers.pop("Content-Type", None)
         return response
 
 

@@ -31,7 +31,7 @@ from index.errors import InvalidRequest
 from index.loading.numerals import Style
 from index.loading.options import COLUMN_CHOICES, Duplicates, Format, LoadOptions, OnError
 from index.masks import MOST, parse_as_of
-from index.naming import LONGEST_NAME, check_name
+from index.naming import LONGEST_NAME, check_name, composed
 from index.settings import parse_tolerance
 from index.temperature import GREATEST, SMALLEST, parse_temperature
 from index.values import LARGEST
@@ -74,7 +74,9 @@ def _checked(check: Callable[[Any], object]) -> Callable[[Any], Any]:
 
 
 def _whole(value: object) -> object:
-    """Take 3.0 for 3: JSON has one kind of number."""
+    """Take 3.0 for 3: JSON has one kind of number. 1_0 is one of Python's alone."""
+    if isinstance(value, str) and "_" in value:
+        raise ValueError("write a whole number")
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -99,7 +101,10 @@ Name = Annotated[
     ),
 ]
 Key = Annotated[
-    str, _at_most("max_key"), Field(description="the key, percent-encoded; slashes need not be")
+    str,
+    AfterValidator(composed),
+    _at_most("max_key"),
+    Field(description="the key, percent-encoded; slashes need not be"),
 ]
 MOST_NAMED = 10_000  # columns, or marks, in an option of a load
 LONGEST_ENCODER = 10_000  # characters: those of a circle's words stand in each description
@@ -360,14 +365,20 @@ class EntryBody(In):
 class PageQuery(In):
     """A page of entries."""
 
-    limit: Annotated[int, Field(ge=1, le=1000, description="entries in a page")] = 100
-    after: int = Field(
-        default=0,
-        ge=0,
-        le=10**12,
-        description="entries to skip: `next` of the page before. Where entries are deleted "
-        "meanwhile those that follow move up, and some are in no page; an export is of one moment",
-    )
+    limit: Annotated[
+        int, Field(ge=1, le=1000, description="entries in a page"), BeforeValidator(_whole)
+    ] = 100
+    after: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=10**12,
+            description="entries to skip: `next` of the page before. Where entries are deleted "
+            "meanwhile those that follow move up, and some are in no page; an export is of one "
+            "moment",
+        ),
+        BeforeValidator(_whole),
+    ] = 0
 
 
 class ExportQuery(In):

@@ -32,7 +32,7 @@ from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.receiver import ChunkedReceiver
 from waitress.server import BaseWSGIServer, create_server
 from waitress.task import ErrorTask, WSGITask
-from waitress.utilities import BadRequest, Error
+from waitress.utilities import BadRequest, Error, RequestHeaderFieldsTooLarge
 
 from index.errors import DiskFull
 from index.platform import few_arenas, files_at_a_time
@@ -132,7 +132,9 @@ class _Parser(HTTPRequestParser):
         if not REQUEST_LINE.fullmatch(line) or BLANKS.search(headers):
             raise ParsingError("this is no request of HTTP/1.1")
         if len(headers) > MOST_HEADERS:
-            raise ParsingError(f"the headers are larger than {MOST_HEADERS:,} bytes")
+            said = f"the headers are larger than {MOST_HEADERS:,} bytes"
+            self.error = RequestHeaderFieldsTooLarge(said)
+            return
         try:
             super().parse_header(BEYOND_ASCII.sub(_percent, line) + end + headers)
         except ValueError as error:  # of an address such as http://[
@@ -216,7 +218,9 @@ class _Channel(HTTPChannel):
 def _said(code: HTTPStatus, said: str, limits: Any) -> ProblemOut:
     if code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         return describe(TooLarge(limits.max_request_body_size - FORM_OVERHEAD - 1, LARGEST))
-    if code == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+    if code == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE and said.startswith(
+        "exceeds"
+    ):  # waitress
         said = f"the address and headers are larger than {limits.max_request_header_size:,} bytes"
     if code == HTTPStatus.INSUFFICIENT_STORAGE:
         return describe(DiskFull(Path(tempfile.gettempdir()), sure=False))

@@ -2440,6 +2440,9 @@ def test_skipping_every_row_is_no_load() -> None:
         ("[1,\n2]", "a.json", [1, 2], "entry 2: a number, where an object, a pair or text"),
         ('[{"key": "a", "v": 1, "v": 2}]', "a.json", [1], "entry 1: the object holds 'v' twice"),
         ("[{}]", "a.json", [1], "entry 1: there is no key in column 'key'"),
+        (r'{"a": {"\u0000key": "b", "v": 1}}', "a.json", [1], r"entry 1: '\x00key' cannot be the"),
+        (r'{"a": {"\u0000value": 1}}', "a.json", [1], r"entry 1: '\x00value' cannot be the name"),
+        (r'[{"\u0000key": "b"}]', "a.json", [1], r"entry 1: '\x00key' cannot be the name of a"),
     ],
 )
 def test_a_file_without_one_row_that_can_be_read_names_them_all(

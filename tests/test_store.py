@@ -71,6 +71,7 @@ def test_the_database_is_in_wal_mode_with_full_synchronisation(tmp_path):
 
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
+        assert connection.execute("PRAGMA fullfsync").fetchone()[0] == 1  # on macOS, too
         assert connection.execute("PRAGMA journal_size_limit").fetchone()[0] == 64 * 2**20
 
 

@@ -22,6 +22,7 @@ from index.errors import TOLD, InvalidRequest
 from index.where import Among, And, Compare, Missing, Not, Or, parse_where
 from index.where.building import DEEPEST, MOST, MOST_VALUES
 from index.where.parsing import LONGEST
+from index.wording import GUESSED
 from tests import oracle
 
 ROOT = Path(__file__).parents[1]
@@ -758,3 +759,15 @@ def test_a_condition_on_the_keys_is_told_that_they_are_none_of_its_columns() -> 
 
 def test_a_condition_of_ten_thousand_characters_is_read() -> None:
     assert parse_where("price > 5".ljust(LONGEST)) == Compare("price", ">", 5)
+
+
+def test_of_many_wrong_names_the_first_few_are_guessed_at():
+    """To look for a like name takes a while, and nobody else is answered meanwhile."""
+    columns = [Column(f"columna de precio {number:04d}", "number") for number in range(990)]
+    wrong = {"or": [{f"columna de precia {number:04d}": 1} for number in range(90)]}
+
+    messages = [message for _, message in faults(wrong, columns)]
+    meant = [re.search("did you mean '(.*?)'", message) for message in messages]
+
+    assert len(messages) == 90
+    assert [found[1] for found in meant if found] == [c.name for c in columns[:GUESSED]]

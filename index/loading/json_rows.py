@@ -15,7 +15,7 @@ from index.loading.rows import BARE, KEYED, Reader, Row
 from index.loading.sources import BLOCK, Source
 from index.loading.text import LONGEST_LINE, bounded_lines, find_encoding, open_text
 from index.memory import check_room
-from index.naming import composed, repeated_names
+from index.naming import composed, not_a_name, repeated_names
 
 LARGEST_JSON = 1 << 28  # characters of one document, whose text is held while it is read
 PART = 1 << 16  # characters of it, from which entries are decoded
@@ -238,6 +238,9 @@ class _Shape:
             return Row(row.line, {}, f"{shape}, where the first entry is {self._shape}")
         if isinstance(item, _Object) and item.repeated is not None:
             return Row(row.line, {}, f"the object holds {item.repeated!r} twice")
+        for name in (KEYED, BARE):
+            if isinstance(item, dict) and name in item:  # it would be taken for what stands outside
+                return Row(row.line, {}, not_a_name(name))
         return row
 
 

@@ -22,7 +22,7 @@ from index.loading.options import LoadOptions
 from index.loading.rows import KEYED, Reader
 from index.naming import is_column_name, not_a_name, repeated_names
 from index.values import EXACT
-from index.wording import counted, listed, nearest, shown
+from index.wording import counted, guesses, listed, shown
 
 _HELD = {"number": "numbers", "vector": "vectors", "category": "labels", "text": "texts"}
 _NAME_IT = "name the column of keys with the option key"
@@ -63,7 +63,7 @@ def lay_out(
     present = {source: type_ for source, type_ in types.items() if source not in unused}
     rest = [*unused, *reader.left_out]
     if options.key is not None and KEYED not in present and options.key not in present:
-        gone = _no_column("key", options.key, present)
+        gone = _no_column("key", present)(options.key)
         raise InvalidRequest(gone, *_wrong_options(options, None, present, rest, evidence.known))
     key_source = _choose_key(present, reader, options, evidence, expected_key)
     sources = [source for source in present if source != key_source]
@@ -350,14 +350,18 @@ def _wrong_options(
 ) -> list[Fault]:
     """Name the options that speak of columns which are not there, or are something else."""
     faults = []
-    there = {"columns": [*names, *unused], "attributes": list(names)}
-    for where, given in (("columns", options.columns), ("attributes", options.attributes)):
+    own = dict.fromkeys(names)
+    for where, given, there in (
+        ("columns", options.columns, own | dict.fromkeys(unused)),
+        ("attributes", options.attributes, own),
+    ):
+        no_column = _no_column(where, there)
         for name in given:
             if name == key_column:
                 said = f"{name!r} holds the keys, which are text; if it does not, {_NAME_IT}"
                 faults.append(Fault(where, said))
-            elif name not in there[where]:
-                faults.append(_no_column(where, name, there[where]))
+            elif name not in there:
+                faults.append(no_column(name))
     for name in options.attributes:
         if name in known and not known[name].attribute:
             faults.append(Fault("attributes", f"{name!r} is a value column of this dataset"))
@@ -375,10 +379,10 @@ def _can_turn(wanted: str, held: str) -> bool:
     return held in ("category", "text") and wanted != "vector"
 
 
-def _no_column(where: str, name: str, names: Iterable[str]) -> Fault:
-    there = list(names)
-    hint = nearest(name, there)
-    return Fault(where, f"there is no column {name!r}; {hint}there are: {_listed(there)}")
+def _no_column(where: str, names: Collection[str]) -> Callable[[str], Fault]:
+    """Give what says of a name in an option that no column among these has it."""
+    guess, there = guesses(names), f"there are: {_listed(names)}"
+    return lambda name: Fault(where, f"there is no column {name!r}; {guess(name)}{there}")
 
 
 def _listed(names: Iterable[str]) -> str:

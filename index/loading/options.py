@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from index.errors import Fault, InvalidRequest
 from index.loading.numerals import Style
-from index.naming import LONGEST_KEY, column_name
+from index.naming import LONGEST_KEY, TWICE, column_name, repeated_names
 
 Format = Literal["csv", "tsv", "json", "jsonl", "parquet"]
 OnError = Literal["stop", "skip"]
@@ -90,7 +90,8 @@ class LoadOptions:
         """Name columns as they are typed; what is none is left for ``check``."""
         named: dict[str, object] = {"key": column_name(self.key)}
         if isinstance(self.columns, Mapping):
-            named["columns"] = {column_name(name): type_ for name, type_ in self.columns.items()}
+            columns = {column_name(name): type_ for name, type_ in self.columns.items()}
+            named["columns"] = columns if len(columns) == len(self.columns) else self.columns
         if isinstance(self.attributes, KINDS["attributes"][0]):
             named["attributes"] = tuple(map(column_name, self.attributes))
         for option, given in named.items():
@@ -123,6 +124,8 @@ class LoadOptions:
             if given not in allowed:
                 names = ", ".join(name for name in allowed if name)
                 yield Fault(where, f"{given!r} is none of: {names}")
+        for name in repeated_names(map(column_name, self.columns)):
+            yield Fault("columns", f"{name!r} is {TWICE}")
         types = ", ".join(COLUMN_CHOICES)
         for name, wanted in self.columns.items():
             if not isinstance(name, str):

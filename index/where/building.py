@@ -25,7 +25,7 @@ from index.where.conditions import (
     depth,
     join,
 )
-from index.wording import listed, nearest, short, shown
+from index.wording import guesses, listed, short, shown
 
 DEEPEST = 32  # conditions inside one another
 MOST = 256  # comparisons in one condition
@@ -66,6 +66,7 @@ class Builder:
 
     def __init__(self, columns: Sequence[Column] | None, key_column: str | None) -> None:
         self._columns = None if columns is None else {column.name: column for column in columns}
+        self._guess = guesses(self._columns or {})
         self._key_column = key_column
         self._conditions = self._values = 0
         self.faults: list[Fault] = []
@@ -138,7 +139,7 @@ class Builder:
             self.refuse(at, f"{name!r} holds the keys; a condition is on the other columns")
             return None
         if name not in self._columns:
-            hint, known = nearest(name, self._columns), listed(self._columns)
+            hint, known = self._guess(name), listed(self._columns)
             self.refuse(at, f"there is no column {shown(name)}; {hint}there are: {known}")
             return None
         found = self._columns[name]

@@ -28,6 +28,7 @@ from index.answers import Progress
 from service.cli import main
 from service.printed import ProgressLine, answer_lines, blend_lines
 from service.settings import Settings
+from tests.programs import program
 from tests.service.conftest import COUNTRIES
 from tests.service.running import PATIENCE, ROOT, Service, environment, wait_for_vectors
 
@@ -170,6 +171,27 @@ def test_an_export_replaces_what_a_link_points_to_and_keeps_its_mode(
     assert (link.is_symlink(), file.read_text("utf-8")) == (True, EXPORTED)
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
     assert (other.read_text(), list(folder.iterdir())) == ("another's", [file])
+
+
+def test_an_export_over_a_private_file_is_private_from_the_first_byte(
+    run: Run, table: str, tmp_path: Path
+) -> None:
+    run("load", table, "--name", "paises")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    file, calls = folder / "paises.csv", tmp_path / "calls"
+    file.write_text("old")
+    file.chmod(0o600)
+    watch = [program("strace"), "-f", "-qq", "-e", "trace=openat,fsync,rename", "-o", str(calls)]
+    command = [sys.executable, "-m", "service", "export", "paises", "-o", str(file)]
+    env = environment(SOFTDICT_HOME=str(tmp_path / "store"))
+    subprocess.run([*watch, *command], cwd=ROOT, env=env, check=True)
+
+    made = re.search(r"openat\([^\n]*\.part\", [^\n]*, (0\d+)\) = (\d+)", calls.read_text())
+    assert made is not None and made[1] == "0600"
+    after = calls.read_text()[made.end() :]
+    assert 0 < after.find(f"fsync({made[2]})") < after.find("rename(")  # on the disk, then shown
+    assert (file.read_text("utf-8"), stat.S_IMODE(file.stat().st_mode)) == (EXPORTED, 0o600)
 
 
 def test_an_export_into_a_pipe_goes_through_it(run: Run, table: str, tmp_path: Path) -> None:

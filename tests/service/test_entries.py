@@ -104,6 +104,29 @@ def test_put_says_how_to_write_a_number_that_is_spelled(
     }
 
 
+def test_a_value_is_not_given_twice_in_two_spellings_of_its_column(make: Make) -> None:
+    client = make()
+    client.post("/datasets", json={"name": "d", "entries": [{"key": "a", "ñ": 1}]})
+    twice = {"values": {"\u00f1": 2, "n\u0303": 3}}
+
+    said = "named twice, in another spelling of its accents"
+    assert client.faults("PUT", "/datasets/d/entries/a", json=twice) == {"values.ñ": said}
+    assert client.get("/datasets/d/entries/a").get_json()["values"] == {"ñ": 1}
+    columns = {"\u00f1": "text", "n\u0303": "number"}
+    again = {"name": "e", "entries": [{"key": "a", "ñ": 1}], "columns": columns}
+    assert client.faults("POST", "/datasets", json=again) == {"columns": f"'ñ' is {said}"}
+
+
+def test_the_length_of_a_key_is_that_of_its_letters_composed(make: Make) -> None:
+    client = make(max_key=5)
+    client.post("/datasets", json={"name": "d", "entries": {"a": 1}})
+    there, beyond = ("e\u0301" * count for count in (5, 6))
+
+    assert client.put(f"/datasets/d/entries/{there}", json=2).get_json()["key"] == "é" * 5
+    assert client.delete(f"/datasets/d/entries/{there}").status_code == 204
+    assert list(client.faults("PUT", f"/datasets/d/entries/{beyond}", json=2)) == ["key"]
+
+
 def test_put_names_every_fault_of_its_values(make: Make) -> None:
     client = make()
     table = {"a": {"price": 1, "tax": 2, "tag": True}, "c": {"tag": True}}

@@ -86,9 +86,27 @@ def test_an_empty_question_is_refused(client: CheckedClient, query: str) -> None
     assert client.faults("GET", f"/search?q={query}") == {"q": "write something to ask"}
 
 
-@pytest.mark.parametrize("k", ["true", "2.5", "ten", ""])
+@pytest.mark.parametrize("k", ["true", "2.5", "ten", "", "1_0", "%D9%A3"])
 def test_k_is_a_whole_number(client: CheckedClient, k: str) -> None:
     assert client.faults("GET", f"/search?q=a&k={k}") == {"k": "write a whole number"}
+    page = {"limit": "write a whole number", "after": "write a whole number"}
+    assert client.faults("GET", f"/datasets/paises/entries?limit={k}&after={k}") == page
+
+
+@pytest.mark.parametrize("number", ["0_1", "%D9%A0.%D9%A1", "0.1%C2%BD"])  # of Arabic digits
+def test_a_number_is_written_as_json_has_it(client: CheckedClient, number: str) -> None:
+    faults = client.faults("GET", f"/search?q=a&temperature={number}&tolerance={number}")
+
+    assert set(faults) == {"temperature", "tolerance"}
+
+
+def test_the_answer_of_a_deletion_is_of_no_type(client: CheckedClient) -> None:
+    gone = client.delete("/datasets/paises/entries/perro")
+    allowed = client.open("/search", method="OPTIONS")
+
+    assert [(reply.data, reply.headers.get("Content-Type")) for reply in (gone, allowed)] == [
+        (b"", None)
+    ] * 2
 
 
 @pytest.mark.parametrize("k", [True, "3", 2.5, None])
