@@ -19,7 +19,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Literal
 
 from index.answers import LoadReport, Progress
@@ -68,6 +67,7 @@ class Jobs:
         self._waiting, self._kept = waiting, kept
         self._jobs: dict[str, Job] = {}
         self._queue: deque[Job] = deque()
+        self._ended: deque[str] = deque()  # in the order in which they did: clocks are set back
         self._changed = threading.Condition()
         self._closed = False
         self._worker = threading.Thread(target=self._run, name="jobs", daemon=True)
@@ -164,9 +164,9 @@ class Jobs:
             fault.__traceback__ = fault.__cause__ = fault.__context__ = None
         job.fault, job.state, job.finished = fault, state, time.time()  # finished last: see JobOut
         job.ended.set()
-        ended = [old for old in self._jobs.values() if old.finished is not None]
-        for old in sorted(ended, key=attrgetter("finished"))[: -self._kept]:
-            del self._jobs[old.id]
+        self._ended.append(job.id)
+        while len(self._ended) > self._kept:
+            del self._jobs[self._ended.popleft()]
 
 
 def _nothing(*_: object) -> None:

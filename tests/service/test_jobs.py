@@ -462,3 +462,18 @@ def test_a_job_that_is_not_there_is_a_problem(client: CheckedClient, method: str
     reply = client.open("/jobs/none", method=method)
 
     assert (reply.status_code, reply.get_json()["type"]) == (404, "/problems/unknown-job")
+
+
+def test_the_last_jobs_are_remembered_though_the_clock_is_set_back(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = 2_000_000_000.0
+    monkeypatch.setattr("service.work.time.time", lambda: clock)
+    done = []
+    for number in range(5):
+        clock -= 3_600 * number
+        done.append(finished(jobs.submit("d", lambda _: REPORT, lambda: None)))
+
+    assert jobs.remembered() == done[:-4:-1]
+    with pytest.raises(UnknownJob):
+        jobs.get(done[1].id)
