@@ -17,6 +17,7 @@ from index.errors import DatasetExists, Fault, InvalidRequest, StoreCorrupt, Unk
 from index.kept import prune
 from index.loading import LoadOptions, Table, read_table
 from index.memory import check_fits
+from index.moments import Moments
 from index.naming import check_name, column_name, is_column_name, not_a_name
 from index.pace import Report
 from index.settings import new_settings
@@ -269,6 +270,7 @@ class Catalog(Mapping[str, SoftDict]):
                 progress=progress,
             )
             self._store.checkpoint()
+            fit = Moments.fit(empty.with_blocks(changes.fresh), settings["temperature"])
             with self._changing, self._store.transaction() as store:
                 if replaces and name in self:
                     store.delete_dataset(self[name].id)
@@ -280,7 +282,7 @@ class Catalog(Mapping[str, SoftDict]):
                     **settings,
                 )
                 dataset = SoftDict.stored(store, record)
-                dataset.apply(empty, changes, since=record.version, progress=progress)
+                dataset.apply(empty, changes, since=record.version, fit=fit, progress=progress)
                 store.after_commit(lambda: self._show(name, dataset))
             embedding.done()
         return changes

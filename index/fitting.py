@@ -5,17 +5,20 @@ How: ``index.temperature`` and ``index.prediction``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from index.answers import Column
-from index.prediction import fit_margins, write_margins
+from index.prediction import Margins, fit_margins, write_margins
 from index.settings import standing_temperature
 from index.snapshot import Snapshot
 from index.store import Fit, Record
 from index.temperature import (
     FIT_AT_LEAST,
     Likelihood,
+    Scores,
     fit_temperature,
     label_likelihood,
     number_likelihood,
@@ -26,20 +29,27 @@ REFIT = 0.2  # share of the entries come, gone or given other values since the l
 # Bounds on the keys asked for, on their scores, and on those of all number columns for margins.
 PROBES, PROBED_SCORES, SORTED_SCORES = 512, 2 * 10**7, 10**8
 FEWEST_PROBES = 64
+FEWEST_ASKED = 16  # probes that have a value in a column, where so many keys do
+NEAR = 0.5  # cosine of what may be the same thing: of words and their translations half reach .7
+# Keys that have the same values in every column, and are taken for one thing: so many, or a share.
+MOST_TWINS, SHARE_OF_TWINS = 4, 0.005
 
 
-def due(record: Record) -> bool:
-    """Tell whether the dataset has changed enough for another fit."""
-    return record.moved > REFIT * record.fitted_entries
+def due(record: Record, moved: int) -> bool:
+    """Tell whether a dataset, with so many more entries moved, has changed enough for a fit."""
+    return record.moved + moved > REFIT * record.fitted_entries
 
 
 def _until_enough(values: int) -> int:
     return int((FIT_AT_LEAST - values - 1) / REFIT)
 
 
-def fit_snapshot(snapshot: Snapshot, record: Record) -> Fit:
-    """Fit τ, if that is ``auto``, and the margins of numbers, where enough keys have a value."""
-    entries, auto = len(snapshot), record.temperature == "auto"
+def fit_snapshot(snapshot: Snapshot, setting: str) -> Fit:
+    """Fit τ, if the temperature ``setting`` is ``auto``, and the margins of numbers.
+
+    Where enough keys have a value; margins are also of the τ that the setting stands for.
+    """
+    entries, auto = len(snapshot), setting == "auto"
     if entries < FIT_AT_LEAST:
         return Fit(None, write_margins({}), _until_enough(entries))
     values = {
@@ -51,32 +61,79 @@ def fit_snapshot(snapshot: Snapshot, record: Record) -> Fit:
     if most < FIT_AT_LEAST:
         return Fit(None, write_margins({}), _until_enough(most))
     rows = np.flatnonzero(snapshot.alive)
-    count = min(entries, PROBES, max(FEWEST_PROBES, PROBED_SCORES // entries))
-    probes = np.sort(np.random.default_rng(0).choice(entries, count, replace=False))
+    fitted = [number for number, known in values.items() if known >= FIT_AT_LEAST]
+    columns = [snapshot.columns[number] for number in fitted]
+    arrays = snapshot.values_at(rows, fitted)
+    there = [snapshot.having[number][rows] for number in fitted]
+    probes = _probes(there, min(PROBES, max(FEWEST_PROBES, PROBED_SCORES // entries)))
     scores = snapshot.scores(snapshot.vectors_at(rows[probes]))
     if entries < snapshot.rows:
         scores = scores[:, rows]
-    fitted = [number for number, known in values.items() if known >= FIT_AT_LEAST]
-    arrays = snapshot.values_at(rows, fitted)
-    columns = [snapshot.columns[number] for number in fitted]
+    _leave_out_twins(scores, probes, columns, arrays)
+    found = None
     if auto:
         likelihoods = [_likelihood(*of, probes) for of in zip(columns, arrays, strict=True)]
-        own = fit_temperature(scores, probes, likelihoods)
-    else:
-        own, _ = standing_temperature(record)
-    numbers = {
-        column.name: np.asarray(array, float)
-        for column, array in zip(columns, arrays, strict=True)
-        if column.type == "number"
-    }
+        found = fit_temperature(scores, probes, likelihoods)
+    dimension = snapshot.blocks[0].vectors.shape[1]
+    own, _ = standing_temperature(setting, fitted=found, dimension=dimension)
+    numbers = [number for number, column in enumerate(columns) if column.type == "number"]
     enough = max(FEWEST_PROBES, SORTED_SCORES // (entries * max(len(numbers), 1)))
-    some = slice(None, None, -(-count // enough))
-    margins = {
-        name: found
-        for name, array in numbers.items()
-        if (found := fit_margins(array, scores[some], probes[some], temperature=own))
-    }
-    return Fit(own if auto else None, write_margins(margins), entries)
+    margins: dict[str, Margins] = {}
+    for number in numbers:
+        asked = np.flatnonzero(there[number][probes])
+        some = asked[:: -(-len(asked) // enough)]
+        array = np.asarray(arrays[number], float)
+        if made := fit_margins(array, scores[some], probes[some], temperature=own):
+            margins[columns[number].name] = made
+    return Fit(found, write_margins(margins), entries)
+
+
+def _probes(there: Sequence[NDArray[np.bool_]], count: int) -> NDArray[np.int64]:
+    """Choose keys to ask for, by which of them have a value in each column.
+
+    Each column has its share of probes that have one, however few of its keys do: else a column
+    with 60 values among 20,000 keys would be judged by one or two.
+    """
+    rng = np.random.default_rng(0)
+    anywhere = np.flatnonzero(np.logical_or.reduce(there))
+    probes = rng.choice(anywhere, min(count, len(anywhere)), replace=False)
+    for known in there:
+        share = min(max(count // len(there), FEWEST_ASKED), int(np.count_nonzero(known)))
+        lacking = share - int(np.count_nonzero(known[probes]))
+        if lacking > 0:
+            others = np.setdiff1d(np.flatnonzero(known), probes, assume_unique=True)
+            probes = np.append(probes, rng.choice(others, lacking, replace=False))
+    return np.sort(probes)
+
+
+def _leave_out_twins(
+    scores: Scores, probes: NDArray[np.int64], columns: Sequence[Column], arrays: Sequence[Array]
+) -> None:
+    """Give ``leave_out`` a probe's twins, too: the same thing in other words, with its values.
+
+    A list in two languages has one for every key. By its twin a key would be foretold exactly, as
+    nothing is that is not in the list. What so many keys share is no sign of one thing.
+    """
+    by_number = [number for number, c in enumerate(columns) if c.type in ("number", "vector")]
+    if not by_number:  # of labels that few keys share, the others are what answers
+        return
+    most = max(MOST_TWINS, round(SHARE_OF_TWINS * scores.shape[1]))
+    asked, others = np.nonzero(scores > NEAR)
+    twins = probes[asked] != others
+    for array in arrays:
+        twins[twins] = _equal(array[others[twins]], array[probes[asked[twins]]])
+    for probe in np.unique(asked[twins]).tolist():
+        alike = np.ones(scores.shape[1], bool)
+        for array in arrays:
+            alike &= _equal(array, array[probes[probe]])
+        if np.count_nonzero(alike) <= most:
+            scores[probe, alike & (scores[probe] > NEAR)] = np.inf
+
+
+def _equal(one: Array, other: Array) -> NDArray[np.bool_]:
+    """Compare values, of which a missing number is none that another has."""
+    equal: NDArray[np.bool_] = np.equal(one, other)
+    return np.asarray(equal.all(axis=1)) if equal.ndim > 1 else equal
 
 
 def _likelihood(column: Column, array: Array, probes: NDArray[np.int64]) -> Likelihood:

@@ -32,7 +32,7 @@ from index.store import Record
 from index.values import LabelTable
 from index.vectors import Codes, Held, VectorBlock, held_type
 
-FORMAT = 6
+FORMAT = 7  # of what the files hold, the state of FAISS's index in them too
 NOTE = "generation.json"
 VECTORS, CODES, ARRAYS, TEXTS = "vectors.npy", "codes.npy", "arrays.npz", "texts.json"
 PART, OLD = ".part", ".old"  # of a folder's name: not finished, and about to go

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
@@ -20,8 +20,8 @@ from index.fitting import due, fit_snapshot
 from index.reading import read_all, read_entries
 from index.rebuilding import Go, Rebuilder, is_due, laid_on, sketched
 from index.sketch import Cancelled
-from index.snapshot import Snapshot
-from index.store import Record, Store, inside_another
+from index.snapshot import Place, Snapshot
+from index.store import Fit, Record, Store, inside_another
 from index.vectors import half_is_fast
 
 log = logging.getLogger(__name__)
@@ -116,13 +116,26 @@ class Moments:
             store.touch(self.record.id, self.record.name)
             yield store
 
-    def show(self, after: Snapshot, *, refit: bool = False) -> None:
-        """Fit anew if that is due, and show readers the result once it is durable."""
-        store, record = self.store, self.store.record(self.record.id)
-        if refit or due(record):
-            store.set_fit(record.id, fit_snapshot(after, record))
-            record = store.record(record.id)
-        shown = Moment(record, after.tidied())  # read now: after the commit nothing may fail
+    @staticmethod
+    def fit(entries: Snapshot, setting: str) -> Fit:
+        """Fit a dataset's temperature and margins to the entries that it is about to have.
+
+        Not in a transaction: it may take seconds, and the writers of all datasets would wait.
+        """
+        return fit_snapshot(entries, setting)
+
+    def fit_if_due(self, entries: Callable[[], Snapshot], moved: int) -> Fit | None:
+        """Fit what is about to be written, for who has the turn, if so many moves make it due."""
+        record = self.record
+        return self.fit(entries(), record.temperature) if due(record, moved) else None
+
+    def show(self, after: Snapshot, fit: Fit | None) -> None:
+        """Keep a new fit, if there is one, and show readers the result once it is durable."""
+        store, dataset = self.store, self.record.id
+        if fit is not None:
+            store.set_fit(dataset, fit)
+        # Read now: after the commit nothing may fail.
+        shown = Moment(store.record(dataset), after.tidied())
         store.after_commit(lambda: self._publish(shown))
 
     def _publish(self, shown: Moment) -> None:
@@ -136,11 +149,15 @@ class Moments:
         """Whether a sketch is being made, or about to be."""
         return self._rebuilder.busy
 
-    @property
-    def is_kept(self) -> bool:
-        """Whether there is an index on disk, or one is being made, for who has the turn."""
-        sketched = self.present.snapshot.sketch is not None
-        return self.store.home is not None and (sketched or self.settling)
+    def kept(self, places: Sequence[Place]) -> list[Place] | None:
+        """Give those entries that an index on disk may have, for who has the turn.
+
+        None where there is no index, nor is one being made.
+        """
+        snapshot = self.present.snapshot
+        if self.store.home is None or (snapshot.sketch is None and not self.settling):
+            return None
+        return [place for place in places if self.settling or place.block == 0]
 
     def settle(self) -> None:
         """Wait for the sketch that is being made, if one is."""

@@ -77,13 +77,15 @@ def standing_tolerance(record: Record) -> float:
     return TOLERANCE if record.tolerance is None else record.tolerance
 
 
-def standing_temperature(record: Record) -> tuple[float | None, str]:
+def standing_temperature(
+    setting: str, *, fitted: float | None, dimension: int | None
+) -> tuple[float | None, str]:
     """Say which τ a dataset's setting stands for, where neither query nor encoder is needed."""
-    setting = parse_temperature(record.temperature)
-    if setting.kind == "number":
-        return setting.amount, "setting"
-    if setting.kind == "auto":
-        return record.fitted, "encoder" if record.fitted is None else "fitted"
-    if setting.kind == "sqrt_d" and record.dimension:
-        return sqrt_d(record.dimension), "sqrt_d"
-    return None, setting.kind
+    parsed = parse_temperature(setting)
+    if parsed.kind == "number":
+        return parsed.amount, "setting"
+    if parsed.kind == "auto":
+        return fitted, "encoder" if fitted is None else "fitted"
+    if parsed.kind == "sqrt_d" and dimension:
+        return sqrt_d(dimension), "sqrt_d"
+    return None, parsed.kind

@@ -69,7 +69,7 @@ from index.settings import (
     standing_tolerance,
 )
 from index.snapshot import Place, Snapshot
-from index.store import Record, Store, inside_another, named_folder
+from index.store import Fit, Record, Store, inside_another, named_folder
 from index.temperature import Temperature
 from index.values import check_columns
 from index.vectors import VectorBlock
@@ -352,7 +352,9 @@ class SoftDict(MutableMapping[str, Any]):
     def describe(self) -> Description:
         """Tell what it holds, without opening the encoder."""
         record, snapshot = self._moments.present
-        in_use, source = standing_temperature(record)
+        in_use, source = standing_temperature(
+            record.temperature, fitted=record.fitted, dimension=record.dimension
+        )
         return Description(
             name=record.name,
             entries=len(snapshot),
@@ -717,9 +719,12 @@ class SoftDict(MutableMapping[str, Any]):
             now, after = self._moments.present
             if parsed.get("precision") == "full" and after.rounding:
                 after = self._moments.whole()  # only the store has them in full
+            fit = (
+                self._moments.fit(after, parsed["temperature"]) if "temperature" in parsed else None
+            )
             with self._moments.change(now.version) as store:
                 store.set_settings(self.id, parsed)
-                self._moments.show(after, refit="temperature" in parsed)
+                self._moments.show(after, fit)
 
     def reencode(self, encoder: str | None = None, *, progress: Report | None = None) -> None:
         """Give every key the vector of another encoder, or of the present version of its own.
@@ -749,11 +754,13 @@ class SoftDict(MutableMapping[str, Any]):
                 now, present = self._moments.present
                 if present is not snapshot:
                     return False
+                after = snapshot.with_vectors(vectors)
+                fit = self._moments.fit(after, now.temperature)
                 with self._moments.change(now.version) as store:
                     for block, made in zip(snapshot.blocks, vectors, strict=True):
                         store.update_vectors(zip(block.ids.tolist(), made[:], strict=True))
                     store.set_encoder(self.id, spec, worker.identity, worker.dimension)
-                    self._moments.show(snapshot.with_vectors(vectors), refit=True)
+                    self._moments.show(after, fit)
                     _tell_written(progress, len(snapshot), len(snapshot))
             embedding.done()
         return True
@@ -842,14 +849,29 @@ class SoftDict(MutableMapping[str, Any]):
             check_fits(new, *size)
 
     def apply(
-        self, snapshot: Snapshot, changes: Changes, *, since: int, progress: Report | None = None
+        self,
+        snapshot: Snapshot,
+        changes: Changes,
+        *,
+        since: int,
+        fit: Fit | None = None,
+        progress: Report | None = None,
     ) -> None:
-        """Store changes prepared for the version ``since`` in one transaction, and show them."""
+        """Store changes prepared for the version ``since`` in one transaction, and show them.
+
+        ``fit`` is what was fitted to the entries that there will be, if that was done already.
+        """
         done, total = len(changes.updates), len(changes.updates) + changes.added
+        remade = snapshot.columns != self.columns
+        if fit is None:
+            fit = self._moments.fit_if_due(
+                lambda: snapshot.with_values(changes.updates).with_blocks(changes.fresh),
+                len(snapshot) + changes.added if remade else total,
+            )
         with self._moments.change(since) as store:
             after = snapshot.with_values(changes.updates)
             places: Iterable[Place] = changes.updates
-            if after.columns != self.columns:
+            if remade:
                 store.set_columns(self.id, after.columns)
                 places = after.places()  # of entries, too, that came when there were fewer columns
             store.update_values(self.id, ((after.id(p), after.values(p)) for p in places))
@@ -861,18 +883,24 @@ class SoftDict(MutableMapping[str, Any]):
                 block.ids[:], block.arrived[:] = store.insert(self.id, after.stored_rows(block))
                 done += len(block)
                 _tell_written(progress, done, total)
-            self._moments.show(after.with_blocks(changes.fresh))
-            _tell_written(progress, total, total)  # the last chance to cancel: a fit takes long
+            self._moments.show(after.with_blocks(changes.fresh), fit)
+            _tell_written(progress, total, total)
 
     def _remove(self, find: Callable[[Snapshot], Sequence[Place]]) -> None:
         """Remove the entries that are found."""
         with self._moments.turn:
             now, snapshot = self._moments.present
             places = find(snapshot)
+            after = snapshot.without(places)
+            fit = self._moments.fit_if_due(lambda: after, len(places))
             with self._moments.change(now.version) as store:
-                ids = [snapshot.id(place) for place in places]
-                store.delete_entries(self.id, ids, listed=self._moments.is_kept)
-                self._moments.show(snapshot.without(places))
+                kept = self._moments.kept(places)
+                store.delete_entries(
+                    self.id,
+                    [snapshot.id(place) for place in places],
+                    listed=None if kept is None else [snapshot.id(place) for place in kept],
+                )
+                self._moments.show(after, fit)
 
 
 def _ready(snapshot: Snapshot, columns: Callable[[Sequence[Column]], Sequence[Column]]) -> Snapshot:

@@ -42,7 +42,7 @@ from index.errors import (
     UnknownDataset,
 )
 from index.naming import composed
-from index.turns import in_turn
+from index.turns import in_turn, left
 
 Rows = NDArray[np.float32]
 FILE, LOG, LOCK = "softdict.db", "softdict.db-wal", "softdict.lock"
@@ -56,7 +56,7 @@ MISSED = {  # of what has gone while it was open: what that means, and what to d
     LOCK: "another process may write here, too; end both, and start one",
 }
 JOURNAL = 2**26  # bytes that the write-ahead log may keep after a large load
-PATIENCE = 30  # seconds to wait for another process
+PATIENCE = 30  # seconds to wait for another program that has the database, at most
 UNWRITTEN = 2**21  # bytes of pages that SQLite holds until it commits (its cache_size)
 
 SCHEMA = """
@@ -448,7 +448,7 @@ class Store:
             self._writer = threading.get_ident()  # until all is shown: a signal may come anywhere
             committing = False
             try:
-                self._connection.execute("BEGIN IMMEDIATE")
+                self._begin()
                 before = self._pages()
                 yield self
                 self._check_room(before)
@@ -467,6 +467,17 @@ class Store:
                 raise
             finally:
                 self._writer, self._afterwards = None, []  # these hold on to what they show
+
+    def _begin(self) -> None:
+        """Begin to write; for another program that does, wait no longer than patience lasts."""
+        if left() >= PATIENCE:
+            self._connection.execute("BEGIN IMMEDIATE")
+            return
+        self._connection.execute(f"PRAGMA busy_timeout = {round(left() * 1000)}")
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout = {round(PATIENCE * 1000)}")
 
     def _show(self) -> None:
         for action in self._afterwards:
@@ -504,7 +515,7 @@ class Store:
         with suppress(sqlite3.OperationalError):
             self._connection.execute("PRAGMA busy_timeout = 0")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._connection.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000}")
+        self._connection.execute(f"PRAGMA busy_timeout = {round(PATIENCE * 1000)}")
 
     def _pages(self) -> int:
         """Count the pages of the database, with those that a transaction adds."""
@@ -656,15 +667,20 @@ class Store:
                 ((_blob(vector), entry) for entry, vector in changes),
             )
 
-    def delete_entries(self, dataset: int, entries: Sequence[int], *, listed: bool = True) -> None:
-        """Remove entries of a dataset; if not ``listed``, no older index on disk is of use then."""
+    def delete_entries(
+        self, dataset: int, entries: Sequence[int], *, listed: Sequence[int] | None
+    ) -> None:
+        """Remove entries of a dataset, and list those that an index on disk may have.
+
+        With None no older index is of use then.
+        """
         with self.transaction():
             ids = [(entry,) for entry in entries]
-            if listed:
+            if listed is not None:
                 self._connection.executemany(
                     "INSERT INTO deletions SELECT entries.id, dataset, version FROM entries"
                     " JOIN datasets ON datasets.id = dataset WHERE entries.id = ?",
-                    ids,
+                    [(entry,) for entry in listed],
                 )
             else:
                 self._forget(dataset, until=self.record(dataset).version)
@@ -758,7 +774,10 @@ def _only_readable(file: Path) -> bool:
 def _damaged(home: Path, fault: Exception) -> StoreCorrupt | None:
     """Give what a fault says of a database that is not what was written."""
     known = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-    if not _no_text(fault) and getattr(fault, "sqlite_errorcode", 0) & 0xFF not in known:
+    code = getattr(fault, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_IOERR:
+        return StoreCorrupt(f"{home / FILE} cannot be read: {fault}; the disk may be failing")
+    if not _no_text(fault) and code not in known:
         return None
     return StoreCorrupt(
         f"{home / FILE} is damaged: {fault}; end whatever has it open, delete {LOG}, "
@@ -868,6 +887,8 @@ def _prepare(connection: sqlite3.Connection, *, read_only: bool) -> None:
             f"BEGIN IMMEDIATE; {_spoken(MIGRATIONS[older])} PRAGMA user_version = {older + 1};"
             " COMMIT;"
         )
+    # So that the log is there: a database that was in another mode gets it with its first use.
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
 def _spoken(script: str) -> str:

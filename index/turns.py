@@ -37,6 +37,11 @@ def patience(seconds: float) -> Iterator[None]:
         _most.reset(token)
 
 
+def left() -> float:
+    """Say for how many seconds patience lasts."""
+    return max(0.0, _most.get() - _waited.get())
+
+
 def in_turn(lock: threading.RLock) -> AbstractContextManager[object]:
     """Give what a ``with`` statement takes a lock by, to wait for it no longer than patience lasts.
 
@@ -51,10 +56,9 @@ class _Patiently:
         self._lock = lock
 
     def __enter__(self) -> None:
-        waited, began = _waited.get(), time.monotonic()
-        left = max(0.0, _most.get() - waited)
-        taken = self._lock.acquire(timeout=min(left, threading.TIMEOUT_MAX))
-        _waited.set(waited + time.monotonic() - began)
+        began = time.monotonic()
+        taken = self._lock.acquire(timeout=min(left(), threading.TIMEOUT_MAX))
+        _waited.set(_waited.get() + time.monotonic() - began)
         if not taken:
             raise Busy
 

@@ -13,10 +13,11 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from types import FrameType, SimpleNamespace
+from typing import Any
 
 import pytest
 
-from index import Catalog, LoadOptions, Progress, SoftDict, softdict
+from index import Catalog, LoadOptions, Progress, SoftDict, moments, softdict
 from index import catalog as catalog_module
 from index.encoders import EncoderWorker
 from index.encoders.teaching import RandomEncoder
@@ -30,6 +31,7 @@ from tests.service.running import PATIENCE
 
 CSV = LoadOptions(format="csv")
 MODULES = ("index.", "contextlib")
+ROWS = ("key,value\n" + "".join(f"row {n},{n}\n" for n in range(60))).encode()
 
 
 def begun(work: Callable[[], object]) -> threading.Thread:
@@ -42,6 +44,39 @@ def ended(*threads: threading.Thread) -> bool:
     for thread in threads:
         thread.join(PATIENCE)
     return not any(thread.is_alive() for thread in threads)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda catalog: catalog["a"].update({f"more {n}": n for n in range(50)}),
+        lambda catalog: [catalog["a"].pop(f"key {n}") for n in range(20)],
+        lambda catalog: catalog["a"].configure(temperature=0.2),
+        lambda catalog: catalog["a"].reencode("random:2"),
+        lambda catalog: catalog.load("new", ROWS, CSV, encoder="random"),
+        lambda catalog: catalog.load("a", ROWS, CSV, if_exists="replace", encoder="random"),
+    ],
+)
+def test_others_write_while_a_dataset_is_fitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Catalog], object]
+) -> None:
+    """It takes seconds where keys are many."""
+    written: list[int] = []
+    real = moments.fit_snapshot
+    with Catalog.open(tmp_path) as catalog:
+        for name in "ab":
+            catalog.create(name, encoder="random")
+        catalog["a"].update({f"key {n}": n for n in range(60)})
+
+        def fit(*given: Any) -> object:
+            monkeypatch.setattr(moments, "fit_snapshot", real)
+            assert ended(begun(lambda: written.append(catalog["b"].put("z", 1))))
+            return real(*given)
+
+        monkeypatch.setattr(moments, "fit_snapshot", fit)
+        change(catalog)
+
+        assert len(written) == 1 and dict(catalog["b"]) == {"z": 1}
 
 
 def test_a_change_of_settings_during_the_first_question_holds_up_nobody(
@@ -586,7 +621,8 @@ def test_what_a_signal_s_handler_writes_during_the_first_read_is_shown(
 def test_a_write_to_an_entry_that_the_store_has_not_is_refused() -> None:
     d = SoftDict({"a": 1}, encoder="random")
     store, snapshot = d._moments.store, d._snapshot
-    store.delete_entries(d.id, list(map(snapshot.id, snapshot.places())))
+    ids = list(map(snapshot.id, snapshot.places()))
+    store.delete_entries(d.id, ids, listed=ids)
 
     for write in (lambda: d.put("a", 2), lambda: d.pop("a"), d.clear):
         with pytest.raises(StoreCorrupt, match="open it anew"):

@@ -34,6 +34,7 @@ from hypothesis.stateful import rule
 from index import Catalog, LoadOptions, SoftDict, generation, moments, open_encoder, rebuilding
 from index.errors import UnknownDataset
 from index.rebuilding import StackedRows, is_due
+from index.sketch import PARTS
 from index.snapshot import Snapshot
 from index.store import Store
 from tests import oracle
@@ -679,6 +680,37 @@ def test_a_small_dictionary_that_comes_and_goes_leaves_no_list_of_what_went(tmp_
             del d["x"]
 
         assert d._moments.store.deletions(d.id, since=0) == []
+
+
+def test_keys_that_come_and_go_beside_a_sketch_are_not_listed_and_those_of_the_sketch_are(home):
+    with SoftDict.open(home) as d:
+        for number in range(20):
+            d["x"] = number
+            del d["x"]
+        sketched = d._snapshot.id(d._snapshot.find("key 3"))
+        d["x"] = 1.0
+        d.pop("key 3")
+        del d["x"]
+
+        assert d._moments.store.deletions(d.id, since=0) == [sketched]
+    with SoftDict.open(home) as d:
+        agrees(d, {key: value for key, value in SEEDS.items() if key != "key 3"})
+
+
+def test_the_format_of_an_index_is_numbered_anew_when_what_it_holds_changes(home):
+    """FAISS writes down how codes are to be looked at, and a later version may not look so."""
+    with SoftDict.open(home) as d:
+        folder = generation.folder_of(home, d.id)
+        codes = d._snapshot.sketch.codes._index
+        held = (type(codes).__name__, codes.implem, codes.by_residual, codes.M, codes.pq.nbits)
+        names = {path.name for path in folder.iterdir()}
+        with np.load(folder / generation.ARRAYS) as arrays:
+            parts = set(arrays.files)
+
+    assert generation.FORMAT == 7, "write what the next one holds below"
+    assert held == ("IndexIVFPQFastScan", 0, True, 96, 4)
+    assert names == {"generation.json", "vectors.npy", "codes.npy", "arrays.npz", "texts.json"}
+    assert parts >= set(PARTS)
 
 
 def test_an_index_that_is_changed_while_it_is_opened_is_not_served(home, monkeypatch):

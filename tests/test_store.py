@@ -40,7 +40,8 @@ from index.errors import (
     UnknownDataset,
     WrongValue,
 )
-from index.store import UNWRITTEN, Store, _full
+from index.store import UNWRITTEN, Store, _damaged, _full
+from index.turns import patience
 from tests.programs import program
 
 ROOT = Path(__file__).parents[1]
@@ -221,6 +222,8 @@ def test_what_a_disk_that_takes_no_more_is_told_by(tmp_path, code, sure):
     said = _full(tmp_path, fault)
 
     assert (said and said.sure) is sure
+    if said is None:
+        assert "the disk may be failing" in str(_damaged(tmp_path, fault))
 
 
 ROWS = ("key,value\n" + "".join(f"key {number},{number}\n" for number in range(3_000))).encode()
@@ -235,9 +238,9 @@ def test_the_log_of_a_load_that_the_disk_had_no_room_for_is_given_back(tmp_path)
             with pytest.raises(DiskFull):
                 catalog.load("t", ROWS, OPTIONS, if_exists=if_exists, encoder="random")
             assert (tmp_path / "softdict.db-wal").stat().st_size == 0
-        (patience,) = catalog._store._connection.execute("PRAGMA busy_timeout").fetchone()
+        (waits,) = catalog._store._connection.execute("PRAGMA busy_timeout").fetchone()
 
-        assert (dict(catalog["t"]), patience) == ({"a": 1}, 30_000)
+        assert (dict(catalog["t"]), waits) == ({"a": 1}, 30_000)
 
 
 def test_a_load_that_could_not_leave_the_log_is_refused(tmp_path, monkeypatch):
@@ -826,6 +829,42 @@ def test_a_write_that_another_program_keeps_from_the_database_is_busy_and_change
         assert dict(d) == {"a": 1, "b": 2}
 
 
+def test_another_program_is_waited_for_no_longer_than_patience_lasts(tmp_path, monkeypatch):
+    monkeypatch.setattr("index.store.PATIENCE", 600)
+    with (
+        SoftDict.open(tmp_path, encoder="random") as d,
+        closing(sqlite3.connect(tmp_path / "softdict.db", check_same_thread=False)) as other,
+    ):
+        d["a"] = 1
+        other.execute("BEGIN IMMEDIATE")
+
+        def write() -> None:
+            with pytest.raises(Busy, match="nothing was changed"), patience(0.05):
+                d["b"] = 2
+
+        writer = threading.Thread(target=write, daemon=True)
+        writer.start()
+        writer.join(60)
+        assert not writer.is_alive()
+        threading.Timer(0.2, other.rollback).start()
+        d["b"] = 3  # whoever has more of it waits, as before
+
+        assert dict(d) == {"a": 1, "b": 3}
+
+
+def test_a_database_that_was_in_another_mode_takes_writes_at_once(tmp_path):
+    home, copy = tmp_path / "home", tmp_path / "copy"
+    copy.mkdir()
+    with SoftDict.open(home, encoder="random") as d:
+        d["a"] = 1
+    with closing(sqlite3.connect(home / "softdict.db", isolation_level=None)) as database:
+        database.execute(f"VACUUM INTO '{copy / 'softdict.db'}'")
+
+    with SoftDict.open(copy) as d:
+        d["b"] = 2
+        assert dict(d) == {"a": 1, "b": 2}
+
+
 class FailingOnceCommitted:
     """A connection that reads and writes no more after a commit, as where a disk fails."""
 
@@ -1312,7 +1351,7 @@ def test_what_changed_since_a_version_can_be_asked_for(tmp_path: Path) -> None:
         with store.transaction():
             store.touch(dataset, "d")
             store.update_values(dataset, [(ids[0], ())])
-            store.delete_entries(dataset, [ids[1]])
+            store.delete_entries(dataset, [ids[1]], listed=[ids[1]])
 
         with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection:
             changed = connection.execute("SELECT key, changed FROM entries ORDER BY id").fetchall()
@@ -1331,7 +1370,7 @@ def test_deletions_are_forgotten_up_to_a_version_and_of_one_dataset_alone() -> N
             ids[dataset], _ = store.insert(dataset, [(key, (), row) for key in "abc"])
             for entry in ids[dataset][:2]:
                 store.touch(dataset, name)
-                store.delete_entries(dataset, [entry])
+                store.delete_entries(dataset, [entry], listed=[entry])
         one, other = ids
 
         store.forget_deletions(one, until=1)
@@ -1359,7 +1398,7 @@ def test_the_id_of_an_entry_is_never_given_again() -> None:
     with closing(Store(None)) as store:
         dataset = made(store, "d")
         first, _ = store.insert(dataset, [(key, (), row) for key in "abc"])
-        store.delete_entries(dataset, first)
+        store.delete_entries(dataset, first, listed=first)
         second, _ = store.insert(dataset, [("a", (), row)])
 
     assert second[0] > first[-1]
