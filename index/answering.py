@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from index.answers import Answer, Blend, Column, Match, Mode, bare
 from index.attention import sqrt_d
 from index.blending import blend_attention, blend_given
-from index.confidence import confidence
+from index.confidence import READ_ALIKE, confidence, is_unread
 from index.encoders import EncoderWorker
 from index.errors import Fault, InvalidRequest
 from index.explaining import explained
@@ -81,8 +81,9 @@ def parse_question(
         except InvalidRequest as fault:
             faults.extend(fault.faults)
 
-    asked = tuple(queries)  # once: it may be a generator
-    if isinstance(queries, str):
+    listed = isinstance(queries, Iterable) and not isinstance(queries, str)
+    asked = tuple(queries) if listed else ()  # once: it may be a generator
+    if not listed:
         faults.append(Fault("query", "write a list of questions, not one text"))
     elif not all(isinstance(query, str) for query in asked):
         faults.append(Fault("query", "a question is text"))
@@ -179,12 +180,28 @@ def _answers(
             blend = blend_attention(snapshot, row, attention, allowed=allowed, tolerance=tolerance)
             blend = with_predictions(blend, record.margins, attention.temperature)
             trust = confidence(attention.best, attention.keys, encoder.calibration)
-            if trust is not None and _entry(query, snapshot, allowed) is not None:
-                trust = 1.0
+            if trust is not None:
+                trust = _trust(trust, query, attention, snapshot, encoder, allowed)
             answer = _answer(query, record, snapshot, attention, blend, source, trust)
             if question.explain:
                 answer = explained(answer, attention, len(snapshot), encoder)
             yield answer, attention, row
+
+
+def _trust(
+    trust: float,
+    query: str,
+    attention: Attention,
+    snapshot: Snapshot,
+    encoder: EncoderWorker,
+    allowed: NDArray[np.bool_],
+) -> float:
+    """Mend a confidence, which goes by the best score, where the question itself says more."""
+    if _entry(query, snapshot, allowed) is not None:
+        return 1.0
+    # A picture of an apple is no answer to that of a car, nor to a word in Korean.
+    unread = attention.best > READ_ALIKE and is_unread(encoder.tokens(query))
+    return 0.0 if unread else trust
 
 
 def _answer(

@@ -121,8 +121,8 @@ class Answer:
     error : float
         How far any reported weight mass can be off: total variation, at 95 %.
     confidence : float or None
-        P(the dictionary really holds an answer): 1 where a key is written as the query is. None
-        where the encoder has no calibration.
+        P(the dictionary really holds an answer): 1 where a key is written as the query is, 0 where
+        the encoder read nothing of the query. None where the encoder has no calibration.
     units : dict
         Of the columns that have one, attributes too.
     """

@@ -45,6 +45,7 @@ from index.encoders import Encoder, EncoderWorker, check_own, check_spec, open_e
 from index.errors import (
     EncoderMismatch,
     EncoderUnavailable,
+    Fault,
     InvalidRequest,
     NotEnoughMemory,
     UnknownEntry,
@@ -123,7 +124,7 @@ class SoftDict(MutableMapping[str, Any]):
     the numbers as theirs ("7"), as it does True ("true"); ``columns`` says otherwise.
     What is read is what is held: the bare value where there is one column, however it was
     given, and else a dict; a vector as a tuple, a whole number as an int, and truth, a day
-    or a time as text ("true", "2026-01-31").
+    or a time as text ("true", "2026-01-31"). It is a copy: to change a value, set the key.
     This constructor keeps everything in memory; ``SoftDict.open`` is the durable one.
 
     Parameters
@@ -471,6 +472,9 @@ class SoftDict(MutableMapping[str, Any]):
 
     def page(self, after: int, limit: int) -> tuple[list[Entry], int]:
         """Give ``limit`` entries in order, behind the first ``after``, and how many there are."""
+        wrong = [name for name, n in (("after", after), ("limit", limit)) if n < 0]
+        if wrong:
+            raise InvalidRequest(*(Fault(name, "write 0 or more") for name in wrong))
         snapshot = self._snapshot
         places = islice(snapshot.places(after), limit)
         return [snapshot.entry(place) for place in places], len(snapshot)

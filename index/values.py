@@ -88,6 +88,8 @@ class LabelTable:
 
 def check_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
     """Give columns by the names that are typed; refuse what cannot be, naming every fault."""
+    if not isinstance(columns, Iterable):
+        raise InvalidRequest(Fault("columns", "write a list of Column(name, type)"))
     columns = tuple(columns)  # once: it may be a generator
     if others := [column for column in columns if not isinstance(column, Column)]:
         message = f"{others[0]!r} is none; write Column(name, type)"

@@ -71,3 +71,14 @@ def test_an_answer_carries_it_and_an_exact_one_is_sure():
     assert d.search("méxico", mode="exact").confidence == 1.0
     assert d.search("country", mode="exact").confidence == 0.0
     assert d.search("country", as_of=0).confidence == 0.0
+
+
+@pytest.mark.parametrize("query", ["🚗", "자동차", "汽车", "รถยนต์", "☎️"])
+def test_of_a_question_that_the_encoder_cannot_read_nothing_is_held(query):
+    """It has the vector of every other such text: an apple would answer to a car, for sure."""
+    d = SoftDict({"perro": 1, "casa": 2, "🍎": 3, "🍎 🍐": 4})
+    unread, named, read = d.search(query), d.search("🍎"), d.search("perros")
+
+    assert unread.matches[0].score > 0.85 and unread.confidence == 0.0
+    assert named.confidence == 1.0
+    assert read.confidence > 0.5

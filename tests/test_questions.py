@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -43,8 +45,22 @@ def test_questions_of_any_iterable_are_all_answered(d: SoftDict, kind: type) -> 
 
 
 def test_one_text_is_not_as_many_questions_as_it_has_letters(d: SoftDict) -> None:
-    with pytest.raises(InvalidRequest, match="write a list of questions"):
-        d.search_many("abc")
+    given: Any
+    for given in ("abc", None, 5):
+        with pytest.raises(InvalidRequest, match="write a list of questions"):
+            d.search_many(given)
+
+
+@pytest.mark.parametrize(("after", "limit", "wrong"), [(-1, 2, "after"), (0, -1, "limit")])
+def test_a_page_is_of_what_there_is(d: SoftDict, after: int, limit: int, wrong: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"{wrong}: write 0 or more"):
+        d.page(after, limit)
+
+
+def test_columns_that_are_no_list_are_refused() -> None:
+    given: Any = None
+    with pytest.raises(InvalidRequest, match="write a list of Column"):
+        SoftDict(columns=given)
 
 
 def test_each_of_several_questions_has_its_own_temperature() -> None:
