@@ -26,7 +26,7 @@ from index.softdict import SoftDict
 from index.store import Store, named_folder
 from index.temperature import Temperature
 from index.values import check_columns
-from index.writing import Changes, done_load, forgotten, planned_load, prepare
+from index.writing import Changes, done_load, forgotten, newest_now, planned_load, prepare
 
 log = logging.getLogger(__name__)
 IfExists = Literal["error", "replace", "append"]
@@ -232,9 +232,11 @@ class Catalog(Mapping[str, SoftDict]):
                 ) as table:
                     check_columns(table.columns)  # a wanted type may find nothing in the file
                     replaces = if_exists == "replace"
-                    records = self._store.reader.records() if replaces else ()
+                    records = self._store.reader.records() if replaces else []
                     old = next((record for record in records if record.name == name), None)
                     notes = forgotten(old, table, {**settings, "encoder": encoder}) if old else ()
+                    if old and records[0] is old and len(records) > 1:
+                        notes += (newest_now(records[1].name),)
                     planned = planned_load(name, table, notes)
                     if dry_run:
                         return planned

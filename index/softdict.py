@@ -59,7 +59,7 @@ from index.loading import (
     read_table,
     write_table,
 )
-from index.memory import check_fits
+from index.memory import check_fits, check_room
 from index.moments import Moments
 from index.naming import LONGEST_KEY, check_name
 from index.pace import Pace, Report
@@ -179,10 +179,10 @@ class SoftDict(MutableMapping[str, Any]):
         self.update(entries)
 
     @classmethod
-    def stored(cls, store: Store, record: Record) -> SoftDict:
+    def stored(cls, store: Store, record: Record, *, of_catalog: bool = True) -> SoftDict:
         """Stand for a dataset in a store; its entries are read when first needed."""
         made = cls.__new__(cls)
-        made._attach(store, record)
+        made._attach(store, record, of_catalog=of_catalog)
         return made
 
     @classmethod
@@ -227,15 +227,28 @@ class SoftDict(MutableMapping[str, Any]):
         except BaseException:
             store.close()
             raise
-        return cls.stored(store, record)
+        return cls.stored(store, record, of_catalog=False)
 
-    def _attach(self, store: Store, record: Record, given: Encoder | None = None) -> None:
+    def _attach(
+        self,
+        store: Store,
+        record: Record,
+        given: Encoder | None = None,
+        *,
+        of_catalog: bool = False,
+    ) -> None:
         self._moments = Moments(store, record)
+        self._of_catalog = of_catalog
         self._given = None if given is None else open_encoder(given)
         self._own = None if self._given is given else self._given  # it ends with this dictionary
 
     def close(self) -> None:
-        """Close the folder this dictionary was opened from, or the encoder it was given."""
+        """Close the folder this dictionary was opened from, or the encoder it was given.
+
+        A catalog's dataset has nothing of its own to close: it ends with the catalog.
+        """
+        if self._of_catalog:
+            return
         self.stop()
         if self._own is not None:
             self._own.close()
@@ -746,6 +759,7 @@ class SoftDict(MutableMapping[str, Any]):
     def _encode_anew(self, spec: str, worker: EncoderWorker, progress: Report | None) -> bool:
         """Encode every key and change to the new vectors; give False if others wrote meanwhile."""
         snapshot = self._snapshot
+        check_room(4 * worker.dimension * snapshot.rows, "encode it anew where more is free")
         pace = Pace(progress, len(snapshot))
         vectors: list[VectorBlock] = []
         with Embedding(self._moments.store) as embedding:

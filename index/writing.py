@@ -190,6 +190,11 @@ def forgotten(old: Record, table: Table, settings: Mapping[str, object]) -> tupl
     return (f"the dataset that is replaced had {', '.join(told)}: what is to stay, say again",)
 
 
+def newest_now(first: str) -> str:
+    """Say what becomes of the order, which the dataset that a table replaces was the first of."""
+    return f"it is the newest dataset now: questions that name none go to {first!r}"
+
+
 @dataclass
 class Changes:
     """New entries in blocks, and other values for entries that exist."""

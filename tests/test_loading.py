@@ -1626,7 +1626,9 @@ def test_who_loads_says_which_marks_are_gaps() -> None:
     assert load(content, missing=given) == [
         ("x", (0.95, "uno")), ("y", (None, None)), ("z", (None, "dos")),
     ]  # fmt: skip
-    with pytest.raises(BadRows, match=r"line 3: the key is empty"):
+    with pytest.raises(
+        BadRows, match=r"line 3: the key is empty, or what the option missing names"
+    ):
         read_table(content.encode(), LoadOptions(missing=("y",)))
     rows = b'[{"k": "x", "a": 1}, {"k": "y", "a": "consultar"}]'
     assert load(rows, missing=["consultar"]) == [("x", (1,)), ("y", (None,))]

@@ -87,6 +87,33 @@ def test_the_rows_it_says_would_fit_do_and_a_few_more_do_not() -> None:
     check_fits(10**6, 384, NUMBER, 3 * 10**7, available=lambda: enough)
 
 
+def test_labels_that_are_all_different_take_the_memory_of_texts() -> None:
+    rows = json.dumps([{"key": f"k{n}", "v": f"{n} " + "x" * 200} for n in range(200)]).encode()
+    few = json.dumps([{"key": f"k{n}", "v": "x" * 200} for n in range(200)]).encode()
+
+    def size(content: bytes, wanted: str) -> int:
+        with read_table(content, LoadOptions(columns={"v": wanted})) as table:
+            return table.text_bytes
+
+    assert 1.0 < size(rows, "category") / size(rows, "text") < 2.0
+    assert size(few, "category") < 2_000 < size(few, "text")
+
+
+def test_keys_are_not_encoded_anew_where_their_vectors_would_not_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    d = SoftDict({"a": 1, "b": 2}, encoder="random:1")
+    monkeypatch.setattr("index.memory.SMALL", 0)
+    monkeypatch.setattr("index.memory.available_memory", lambda: 2 * 384 * 4 - 1)
+
+    with pytest.raises(NotEnoughMemory, match="encode it anew where more is free"):
+        d.reencode("random:2")
+    assert d.describe().encoder == "random:1"
+    monkeypatch.setattr("index.memory.available_memory", lambda: 2 * 384 * 4)
+    d.reencode("random:2")
+    assert d.describe().encoder == "random:2"
+
+
 @pytest.mark.parametrize("available", [10**6, 404 * 10**6])  # for none, and for some hundreds
 def test_where_not_even_a_thousand_rows_would_fit_none_are_advised(available: int) -> None:
     with pytest.raises(NotEnoughMemory, match=r"0\.\d GB are free; load where 2\.\d GB are free$"):

@@ -1489,6 +1489,30 @@ def test_a_dataset_that_is_replaced_is_the_newest_now_and_at_the_next_start(tmp_
         assert now == list(catalog) == ["b", "a"]
 
 
+def test_a_load_that_replaces_the_first_dataset_says_which_is_the_first_now(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        said = [
+            catalog.load(name, b"key,v\nx,1\n", encoder="random", if_exists="replace").notes
+            for name in ("a", "a", "b", "b", "a")
+        ]
+
+    assert said[:-1] == [()] * 4
+    assert said[-1] == ("it is the newest dataset now: questions that name none go to 'b'",)
+
+
+def test_a_catalog_s_dataset_closes_nothing(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        for name in "ab":
+            catalog.create(name, encoder="random")
+        with catalog["a"] as a:
+            a["x"] = 1
+        catalog["a"]["y"] = catalog["b"]["y"] = 2
+
+        assert (dict(a), dict(catalog["b"])) == ({"x": 1, "y": 2}, {"y": 2})
+    with pytest.raises(StoreClosed):
+        a["z"] = 3
+
+
 def test_a_column_of_keys_has_its_name_composed(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
         made = catalog.create("d", key_column="cle\u0301", encoder="random")

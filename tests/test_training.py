@@ -788,6 +788,37 @@ def test_a_preparation_that_is_ended_leaves_the_last_one_whole(
     assert prepared("nl").keys() == first.keys()
 
 
+@pytest.mark.parametrize("renamed", [0, 1, 2, 3])
+def test_of_a_preparation_that_is_killed_as_it_ends_no_old_file_stays(
+    renamed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows say by number which of the English texts beside them is theirs."""
+    done, replace = 0, Path.replace
+
+    def killed(path: Path, target: Path) -> Path:
+        nonlocal done
+        done += 1
+        if done > renamed:
+            raise RuntimeError("killed")
+        return replace(path, target)
+
+    write_questions(tmp_path / "eval")
+    written = {}
+    for language in ("es", "nl"):
+        write_corpus(tmp_path / language, (language,))
+        prepare.prepare(tmp_path / language, tmp_path / "eval", tmp_path / language / "whole")
+        whole = (tmp_path / language / "whole").iterdir()
+        written[language] = {path.name: path.read_bytes() for path in whole}
+    out = tmp_path / "prepared"
+    prepare.prepare(tmp_path / "es", tmp_path / "eval", out)
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="killed"):
+        patched.setattr(Path, "replace", killed)
+        prepare.prepare(tmp_path / "nl", tmp_path / "eval", out)
+
+    left = {path.name: path.read_bytes() for path in out.iterdir() if path.suffix != ".part"}
+    assert len(left) == renamed and left.items() <= written["nl"].items()
+
+
 def test_a_language_whose_categories_have_no_members_has_no_figure() -> None:
     tokenizer, body = model_of([*SPECIAL, *LETTERS], seed=0)
     categories = [
@@ -1007,6 +1038,9 @@ def test_remembered_figures_are_of_the_data_and_the_weights_at_hand(
     (encoder / "body.onnx").touch()  # the fast path alone may be made anew
     figures()
     assert len(list(kept.iterdir())) == made + 1
+    monkeypatch.setattr(evaluate, "__file__", __file__)  # as if it measured in another way
+    figures()
+    assert len(list(kept.iterdir())) == made + 2
 
 
 def test_the_table_has_the_rows_of_every_encoder() -> None:

@@ -245,12 +245,15 @@ def evaluate(name: str, prepared: Path, folder: Path) -> Figures:
 
 
 def remembered(name: str, prepared: Path, folder: Path, kept: Path) -> Figures:
-    """Return the figures of these weights on these data, measured once."""
+    """Return the figures of these weights on these data, measured once by this code."""
     encoder = Path(name.removeprefix("fast:"))
     names = ("tokenizer.json", "*.safetensors", "*.onnx")
     weights = [path for name in names for path in sorted(encoder.rglob(name))]
     tables = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    version = corpus.fingerprint(*weights, prepared / "dev.json", *tables)[:12]
+    from index.encoders import builtin
+
+    code = (Path(__file__), Path(builtin.__file__))
+    version = corpus.fingerprint(*code, *weights, prepared / "dev.json", *tables)[:12]
     memory = kept / f"{name.replace('/', '_').replace(':', '_')}-{version}.json"
     if not memory.exists():
         kept.mkdir(parents=True, exist_ok=True)

@@ -301,8 +301,11 @@ def write(out: Path, rows: list[Row], english: English, lineage: dict, dev: dict
     pq.write_table(pa.table({"text": list(english.ids)}), parts[1])
     parts[2].write_text(json.dumps(lineage))
     parts[3].write_text(json.dumps(dev, ensure_ascii=False), encoding="utf-8")
-    for part in parts:
-        part.replace(part.with_suffix(""))
+    written = [part.with_suffix("") for part in parts]
+    for path in written:  # killed between two of these, none is left beside what it is not of
+        path.unlink(missing_ok=True)
+    for part, path in zip(parts, written, strict=True):
+        part.replace(path)
 
 
 def prepare(folder: Path, labelled: Path, out: Path, seed: int = 0) -> None:
