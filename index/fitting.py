@@ -80,10 +80,8 @@ def fit_snapshot(snapshot: Snapshot, setting: str) -> Fit:
     enough = max(FEWEST_PROBES, SORTED_SCORES // (entries * max(len(numbers), 1)))
     margins: dict[str, Margins] = {}
     for number in numbers:
-        asked = np.flatnonzero(there[number][probes])
-        some = asked[:: -(-len(asked) // enough)]
         array = np.asarray(arrays[number], float)
-        if made := fit_margins(array, scores[some], probes[some], temperature=own):
+        if made := fit_margins(array, scores, probes, temperature=own, enough=enough):
             margins[columns[number].name] = made
     return Fit(found, write_margins(margins), entries)
 
@@ -114,20 +112,18 @@ def _leave_out_twins(
     A list in two languages has one for every key. By its twin a key would be foretold exactly, as
     nothing is that is not in the list. What so many keys share is no sign of one thing.
     """
-    by_number = [number for number, c in enumerate(columns) if c.type in ("number", "vector")]
-    if not by_number:  # of labels that few keys share, the others are what answers
+    numbered = [number for number, c in enumerate(columns) if c.type in ("number", "vector")]
+    if not numbered:  # of labels that few keys share, the others are what answers
         return
-    most = max(MOST_TWINS, round(SHARE_OF_TWINS * scores.shape[1]))
-    asked, others = np.nonzero(scores > NEAR)
-    twins = probes[asked] != others
-    for array in arrays:
-        twins[twins] = _equal(array[others[twins]], array[probes[asked[twins]]])
-    for probe in np.unique(asked[twins]).tolist():
-        alike = np.ones(scores.shape[1], bool)
+    first = arrays[numbered[0]]
+    first = first if first.ndim == 1 else first[:, 0]
+    most = max(MOST_TWINS, round(SHARE_OF_TWINS * len(first)))
+    for row, probe in zip(scores, probes.tolist(), strict=True):
+        same = np.flatnonzero(first == first[probe])
         for array in arrays:
-            alike &= _equal(array, array[probes[probe]])
-        if np.count_nonzero(alike) <= most:
-            scores[probe, alike & (scores[probe] > NEAR)] = np.inf
+            same = same[_equal(array[same], array[probe])]
+        if 1 < len(same) <= most:
+            row[same[row[same] > NEAR]] = np.inf
 
 
 def _equal(one: Array, other: Array) -> NDArray[np.bool_]:

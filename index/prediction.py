@@ -66,6 +66,7 @@ def fit_margins(
     probes: NDArray[np.int64],
     *,
     temperature: float | None = None,
+    enough: int | None = None,
 ) -> Margins | None:
     """Find the margins of a column, or None where too few probed keys have a value.
 
@@ -79,12 +80,15 @@ def fit_margins(
         Which keys were probed.
     temperature : float, optional
         The dataset's own τ, if it has one.
+    enough : int, optional
+        How many of the probes that have a value to ask for, at most; all of them if left out.
     """
     tried = sorted({*TRIED, *(() if temperature is None else (temperature,))})
     there = np.flatnonzero(~np.isnan(values))
     order = there[np.argsort(values[there])]
     ascending = values[order]
     asked = np.flatnonzero(~np.isnan(values[probes]))
+    asked = asked[:: max(1, -(-len(asked) // (enough or len(probes))))]
     tail = (1 - LEVEL) / 2
     # By τ, the width of each probe's interval, and how far from its median it had to reach.
     found: list[list[NDArray[np.float64]]] = [[] for _ in tried]
