@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from index.answers import Answer, Blend, Column, Match, Mode, bare
 from index.attention import sqrt_d
 from index.blending import blend_attention, blend_given
-from index.confidence import READ_ALIKE, confidence, is_unread
+from index.confidence import confidence, is_unread
 from index.encoders import EncoderWorker
 from index.errors import Fault, InvalidRequest
 from index.explaining import explained
@@ -181,7 +181,7 @@ def _answers(
             blend = with_predictions(blend, record.margins, attention.temperature)
             trust = confidence(attention.best, attention.keys, encoder.calibration)
             if trust is not None:
-                trust = _trust(trust, query, attention, snapshot, encoder, allowed)
+                trust = _trust(trust, query, snapshot, encoder, allowed)
             answer = _answer(query, record, snapshot, attention, blend, source, trust)
             if question.explain:
                 answer = explained(answer, attention, len(snapshot), encoder)
@@ -191,7 +191,6 @@ def _answers(
 def _trust(
     trust: float,
     query: str,
-    attention: Attention,
     snapshot: Snapshot,
     encoder: EncoderWorker,
     allowed: NDArray[np.bool_],
@@ -200,8 +199,7 @@ def _trust(
     if _entry(query, snapshot, allowed) is not None:
         return 1.0
     # A picture of an apple is no answer to that of a car, nor to a word in Korean.
-    unread = attention.best > READ_ALIKE and is_unread(encoder.tokens(query))
-    return 0.0 if unread else trust
+    return 0.0 if is_unread(query, encoder.tokens) else trust
 
 
 def _answer(

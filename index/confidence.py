@@ -8,18 +8,21 @@ do not have an answer (figures: ``data/encoder/README.md``).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 # What a calibration may hold: a coefficient of each feature, and two numbers of keys.
 CALIBRATED = ("intercept", "top", "log_keys", "log_many_keys", "many_keys", "most_keys")
-
-
 UNKNOWN = frozenset({"[UNK]", "<unk>"})  # what a vocabulary reads what it has no piece for as
-READ_ALIKE = 0.8  # cosine of texts of which nothing was read, at least: of one and of two words .9
 
 
-def is_unread(pieces: Sequence[str]) -> bool:
-    """Tell a text of which an encoder read nothing: it has the vector of every other such text."""
+def is_unread(text: str, tokens: Callable[[str], Sequence[str]]) -> bool:
+    """Tell a text of which an encoder read nothing: it has the vector of every other such text.
+
+    In one with a plain letter or digit something is: nobody need look at its pieces.
+    """
+    if any(letter.isascii() and letter.isalnum() for letter in text):
+        return False
+    pieces = tokens(text)
     return bool(pieces) and UNKNOWN.issuperset(pieces)
 
 

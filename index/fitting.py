@@ -5,6 +5,7 @@ How: ``index.temperature`` and ``index.prediction``.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,7 +19,6 @@ from index.store import Fit, Record
 from index.temperature import (
     FIT_AT_LEAST,
     Likelihood,
-    Scores,
     fit_temperature,
     label_likelihood,
     number_likelihood,
@@ -29,10 +29,7 @@ REFIT = 0.2  # share of the entries come, gone or given other values since the l
 # Bounds on the keys asked for, on their scores, and on those of all number columns for margins.
 PROBES, PROBED_SCORES, SORTED_SCORES = 512, 2 * 10**7, 10**8
 FEWEST_PROBES = 64
-FEWEST_ASKED = 16  # probes that have a value in a column, where so many keys do
-NEAR = 0.5  # cosine of what may be the same thing: of words and their translations half reach .7
-# Keys that have the same values in every column, and are taken for one thing: so many, or a share.
-MOST_TWINS, SHARE_OF_TWINS = 4, 0.005
+FEWEST_ASKED = 16  # probes that have a value in a column, for it to have a say
 
 
 def due(record: Record, moved: int) -> bool:
@@ -66,10 +63,12 @@ def fit_snapshot(snapshot: Snapshot, setting: str) -> Fit:
     arrays = snapshot.values_at(rows, fitted)
     there = [snapshot.having[number][rows] for number in fitted]
     probes = _probes(there, min(PROBES, max(FEWEST_PROBES, PROBED_SCORES // entries)))
+    asked = [np.count_nonzero(known[probes]) >= FEWEST_ASKED for known in there]
+    columns = list(itertools.compress(columns, asked))
+    arrays = list(itertools.compress(arrays, asked))
     scores = snapshot.scores(snapshot.vectors_at(rows[probes]))
     if entries < snapshot.rows:
         scores = scores[:, rows]
-    _leave_out_twins(scores, probes, columns, arrays)
     found = None
     if auto:
         likelihoods = [_likelihood(*of, probes) for of in zip(columns, arrays, strict=True)]
@@ -89,8 +88,8 @@ def fit_snapshot(snapshot: Snapshot, setting: str) -> Fit:
 def _probes(there: Sequence[NDArray[np.bool_]], count: int) -> NDArray[np.int64]:
     """Choose keys to ask for, by which of them have a value in each column.
 
-    Each column has its share of probes that have one, however few of its keys do: else a column
-    with 60 values among 20,000 keys would be judged by one or two.
+    Each column has its share of probes that have one, however few of its keys do, as far as twice
+    the count goes: else one with 60 values among 20,000 keys would be judged by one or two.
     """
     rng = np.random.default_rng(0)
     anywhere = np.flatnonzero(np.logical_or.reduce(there))
@@ -98,38 +97,10 @@ def _probes(there: Sequence[NDArray[np.bool_]], count: int) -> NDArray[np.int64]
     for known in there:
         share = min(max(count // len(there), FEWEST_ASKED), int(np.count_nonzero(known)))
         lacking = share - int(np.count_nonzero(known[probes]))
-        if lacking > 0:
+        if 0 < lacking <= 2 * count - len(probes):
             others = np.setdiff1d(np.flatnonzero(known), probes, assume_unique=True)
             probes = np.append(probes, rng.choice(others, lacking, replace=False))
     return np.sort(probes)
-
-
-def _leave_out_twins(
-    scores: Scores, probes: NDArray[np.int64], columns: Sequence[Column], arrays: Sequence[Array]
-) -> None:
-    """Give ``leave_out`` a probe's twins, too: the same thing in other words, with its values.
-
-    A list in two languages has one for every key. By its twin a key would be foretold exactly, as
-    nothing is that is not in the list. What so many keys share is no sign of one thing.
-    """
-    numbered = [number for number, c in enumerate(columns) if c.type in ("number", "vector")]
-    if not numbered:  # of labels that few keys share, the others are what answers
-        return
-    first = arrays[numbered[0]]
-    first = first if first.ndim == 1 else first[:, 0]
-    most = max(MOST_TWINS, round(SHARE_OF_TWINS * len(first)))
-    for row, probe in zip(scores, probes.tolist(), strict=True):
-        same = np.flatnonzero(first == first[probe])
-        for array in arrays:
-            same = same[_equal(array[same], array[probe])]
-        if 1 < len(same) <= most:
-            row[same[row[same] > NEAR]] = np.inf
-
-
-def _equal(one: Array, other: Array) -> NDArray[np.bool_]:
-    """Compare values, of which a missing number is none that another has."""
-    equal: NDArray[np.bool_] = np.equal(one, other)
-    return np.asarray(equal.all(axis=1)) if equal.ndim > 1 else equal
 
 
 def _likelihood(column: Column, array: Array, probes: NDArray[np.int64]) -> Likelihood:

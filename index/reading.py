@@ -43,7 +43,9 @@ def _brought_up(store: Store, record: Record, version: int, snapshot: Snapshot) 
     snapshot = snapshot.with_values(
         {Place(0, rows[entry.id]): entry.values for entry in changed if entry.id in rows}
     )
-    snapshot = snapshot.without(Place(0, rows[id]) for id in gone if id in rows)
+    dropped = [Place(0, rows[id]) for id in gone if id in rows]
+    snapshot.let_go(dropped)
+    snapshot = snapshot.without(dropped)
     return _with_entries(snapshot, record, (e for e in changed if e.id not in rows))
 
 

@@ -390,15 +390,17 @@ class Snapshot:
         for number, rows in gone.items():
             alive = blocks[number].alive.copy()
             alive[rows] = False
-            for column, array, table in zip(
-                self.columns, blocks[number].columns, self.labels, strict=True
-            ):
-                if column.type in ("category", "text"):
-                    table.let_go(array[rows].tolist())
             block = replace(blocks[number], alive=alive)
             sparse = 2 * np.count_nonzero(alive) < len(block)
             blocks[number] = compacted(block) if sparse else block
         return Snapshot(self.columns, self.labels, [b for b in blocks if len(b)])
+
+    def let_go(self, places: Sequence[Place]) -> None:
+        """Count the labels of entries that are dropped as no more used by them."""
+        rows = np.array([self.row(place) for place in places], np.int64)
+        labelled = [n for n, c in enumerate(self.columns) if c.type in ("category", "text")]
+        for number, codes in zip(labelled, self.values_at(rows, labelled), strict=True):
+            self.labels[number].let_go(codes.tolist())
 
     def tidied(self) -> Snapshot:
         """Number labels anew where entries have less than half of what a table holds.

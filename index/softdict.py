@@ -912,6 +912,7 @@ class SoftDict(MutableMapping[str, Any]):
             after = snapshot.without(places)
             fit = self._moments.fit_if_due(lambda: after, len(places))
             with self._moments.change(now.version) as store:
+                snapshot.let_go(places)
                 kept = self._moments.kept(places)
                 store.delete_entries(
                     self.id,

@@ -42,7 +42,7 @@ from index.errors import (
     UnknownDataset,
 )
 from index.naming import composed
-from index.turns import in_turn, left
+from index.turns import count_waiting, in_turn, left
 
 Rows = NDArray[np.float32]
 FILE, LOG, LOCK = "softdict.db", "softdict.db-wal", "softdict.lock"
@@ -473,11 +473,13 @@ class Store:
         if left() >= PATIENCE:
             self._connection.execute("BEGIN IMMEDIATE")
             return
-        self._connection.execute(f"PRAGMA busy_timeout = {round(left() * 1000)}")
+        began = time.monotonic()
         try:
+            self._connection.execute(f"PRAGMA busy_timeout = {round(left() * 1000)}")
             self._connection.execute("BEGIN IMMEDIATE")
         finally:
             self._connection.execute(f"PRAGMA busy_timeout = {round(PATIENCE * 1000)}")
+            count_waiting(time.monotonic() - began)
 
     def _show(self) -> None:
         for action in self._afterwards:
@@ -776,7 +778,7 @@ def _damaged(home: Path, fault: Exception) -> StoreCorrupt | None:
     known = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
     code = getattr(fault, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_IOERR:
-        return StoreCorrupt(f"{home / FILE} cannot be read: {fault}; the disk may be failing")
+        return StoreCorrupt(f"{home / FILE} cannot be used: {fault}; its disk may be failing")
     if not _no_text(fault) and code not in known:
         return None
     return StoreCorrupt(

@@ -233,12 +233,15 @@ def number_likelihood(numbers: NDArray[np.float64], probes: NDArray[np.int64]) -
     truth = centred[probes]
 
     def of_some(part: slice) -> Callable[[Scores], Terms]:
+        mine = asked[part]
+
         def squared_errors(weights: Scores) -> Terms:
+            weights = weights if mine.all() else weights[mine]
             # Few columns one by one: of those OpenBLAS makes a product in four times the time.
             few = len(known) <= FEW
             sums = np.stack([weights @ of for of in known], axis=1) if few else weights @ known.T
             predicted = sums[:, 1:] / np.maximum(sums[:, :1], LEAST_MASS)
-            errors: Terms = (truth[part] - predicted)[asked[part]] ** 2
+            errors: Terms = (truth[part][mine] - predicted) ** 2
             return errors
 
         return squared_errors
@@ -271,13 +274,15 @@ def label_likelihood(codes: NDArray[np.int32], probes: NDArray[np.int64]) -> Lik
     def of_some(part: slice) -> Callable[[Scores], Terms]:
         wanted = codes[probes[part]]
         asked = wanted >= 0
+        wanted = wanted[asked]
         alike = (codes == wanted[:, np.newaxis]).astype(np.float32)
         base = alike.sum(axis=1, dtype=np.float64) / labelled
 
         def logarithms(weights: Scores) -> Terms:
+            weights = weights if asked.all() else weights[asked]
             mass = np.maximum(weights @ counted, LEAST_MASS)
             agreed = np.einsum("ij,ij->i", weights, alike) / mass
-            logs: Terms = np.log((0.99 * agreed + 0.01 * base)[asked])
+            logs: Terms = np.log(0.99 * agreed + 0.01 * base)
             return logs
 
         return logarithms

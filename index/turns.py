@@ -42,6 +42,11 @@ def left() -> float:
     return max(0.0, _most.get() - _waited.get())
 
 
+def count_waiting(seconds: float) -> None:
+    """Take what was waited off what patience there is."""
+    _waited.set(_waited.get() + seconds)
+
+
 def in_turn(lock: threading.RLock) -> AbstractContextManager[object]:
     """Give what a ``with`` statement takes a lock by, to wait for it no longer than patience lasts.
 
@@ -58,7 +63,7 @@ class _Patiently:
     def __enter__(self) -> None:
         began = time.monotonic()
         taken = self._lock.acquire(timeout=min(left(), threading.TIMEOUT_MAX))
-        _waited.set(_waited.get() + time.monotonic() - began)
+        count_waiting(time.monotonic() - began)
         if not taken:
             raise Busy
 

@@ -10,6 +10,7 @@ point at 127.0.0.1 (DNS rebinding), and then the page's origin is "ours". An add
 from __future__ import annotations
 
 import ipaddress
+from http import HTTPStatus
 from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
 from flask import Flask, Response, request
@@ -49,7 +50,8 @@ def install(app: Flask, settings: Settings) -> None:
     def _harden(response: Response) -> Response:
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
-        if response.content_length == 0 or request.method == "OPTIONS":  # nothing is no HTML
+        listed = request.method == "OPTIONS" and response.status_code == HTTPStatus.OK
+        if listed or response.content_length == 0:  # nothing is no HTML
             response.headers.pop("Content-Type", None)
         return response
 

@@ -54,6 +54,7 @@ class Runtime:
         self.settings = settings
         self.catalog = Catalog.open(settings.home)
         self._bundle = self._is_to_bundle()
+        self._bundled: set[str] = set()  # datasets that were created by this process
         self.jobs = Jobs(waiting=settings.max_jobs, kept=settings.kept_jobs)
         self._closing = False
         self._places = threading.Condition()
@@ -224,8 +225,11 @@ class Runtime:
 
     def _create_bundled(self) -> None:
         for dataset in json.loads((BUNDLED / "datasets.json").read_text("utf-8")):
+            if dataset["name"] in self._bundled:  # before the start failed, and deleted perhaps
+                continue
             with suppress(DatasetExists):  # by now: requests are answered already
                 self._create(dataset)
+            self._bundled.add(dataset["name"])
         (self.settings.home / MARK).unlink(missing_ok=True)
 
     def _create(self, dataset: dict[str, Any]) -> None:

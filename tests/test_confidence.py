@@ -73,12 +73,23 @@ def test_an_answer_carries_it_and_an_exact_one_is_sure():
     assert d.search("country", as_of=0).confidence == 0.0
 
 
-@pytest.mark.parametrize("query", ["🚗", "자동차", "汽车", "รถยนต์", "☎️"])
-def test_of_a_question_that_the_encoder_cannot_read_nothing_is_held(query):
+@pytest.mark.parametrize(
+    "query", ["🚗", "자동차", "汽车", "รถยนต์", "☎️", "🚗 🚗 🚗 🚗 🚗 🚗", "汽车 汽车 汽车 汽车"]
+)
+@pytest.mark.parametrize("more", [{}, {"🍎": 3, "🍎 🍐": 4}])
+def test_of_a_question_that_the_encoder_cannot_read_nothing_is_held(query, more):
     """It has the vector of every other such text: an apple would answer to a car, for sure."""
-    d = SoftDict({"perro": 1, "casa": 2, "🍎": 3, "🍎 🍐": 4})
-    unread, named, read = d.search(query), d.search("🍎"), d.search("perros")
+    d = SoftDict({"perro": 1, "casa": 2, **more})
 
-    assert unread.matches[0].score > 0.85 and unread.confidence == 0.0
-    assert named.confidence == 1.0
-    assert read.confidence > 0.5
+    assert d.search(query).confidence == 0.0
+    assert all(d.search(key).confidence == 1.0 for key in more)
+
+
+@pytest.mark.parametrize("query", ["perros", "PERRO", "🐕 perro", "7", "ñ", "рыба"])
+def test_of_what_the_encoder_reads_a_part_of_its_score_tells(query):
+    d = SoftDict({"perro": 1, "casa": 2, "🍎": 3})
+    answer = d.search(query)
+    calibration = open_encoder("builtin").calibration
+
+    said = confidence(answer.matches[0].score, 3, calibration)
+    assert answer.confidence == pytest.approx(said, rel=1e-6) and said > 0.05

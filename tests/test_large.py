@@ -671,6 +671,23 @@ def test_a_deletion_during_the_first_build_holds_at_the_next_start(tmp_path, mon
         assert dict(d) == {key: value for key, value in SEEDS.items() if key != "key 3"}
 
 
+def test_a_key_that_goes_while_the_next_index_is_kept_is_gone_at_the_next_start(home, monkeypatch):
+    reached, let_go = held_up(monkeypatch, "generation.save")
+    more = {f"more {number}": 1.0 for number in range(200)}
+    model = {**SEEDS, **more}
+    with SoftDict.open(home) as d:
+        d.update(more)
+        assert reached.wait(30)
+        for key in ("key 3", "more 7"):  # of the old index, and of the new one alone
+            del d[key], model[key]
+        let_go.set()
+        d.settle()
+
+    with SoftDict.open(home) as d:
+        assert len(snapshot_of(d).sketch) == 500
+        agrees(d, model)
+
+
 @pytest.mark.parametrize("durable", [True, False])
 def test_a_small_dictionary_that_comes_and_goes_leaves_no_list_of_what_went(tmp_path, durable):
     d = SoftDict.open(tmp_path, encoder=ENCODER) if durable else SoftDict(encoder=ENCODER)

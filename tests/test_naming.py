@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import unicodedata
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from index.errors import InvalidRequest
 from index.naming import check_name, repeated_names
+from index.wording import nearest
 
 
 class Looked(str):
@@ -38,3 +42,11 @@ def test_a_name_with_letters_and_marks_apart_is_refused_with_how_it_is_written()
         check_name(apart)
 
     check_name("café")
+
+
+@given(st.text("ab_12", min_size=1, max_size=9), st.lists(st.text("ab_12", max_size=9)))
+@example("c_0030_003a", [f"c_{a:04}_{b:04}" for a in range(12) for b in range(30, 42)])
+def test_the_name_that_was_meant_is_the_likest_of_all(name: str, names: list[str]) -> None:
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+
+    assert nearest(name, names) == (f"did you mean {near[0]!r}? " if near and near[0] else "")

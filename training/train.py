@@ -256,7 +256,7 @@ def train(
             if last:
                 break
     if length.share(run) < 1:  # half-trained: no step after this one may go on
-        so_far = f"{length.behind(run)} of {length.whole:g} {length.unit}"
+        so_far = f"{length.behind(run)} of {length.whole:.15g} {length.unit}"
         print(f"{out} is trained for {so_far}: the same command goes on", file=sys.stderr)
         raise SystemExit(128 + asked[0])
 

@@ -11,7 +11,6 @@ import hashlib
 import math
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -36,7 +35,6 @@ from index.loading.merge import Mean, Values
 from index.loading.options import LEAVE_OUT, LoadOptions
 from index.loading.rows import Row, check_width
 from index.loading.sources import Source
-from index.memory import TEXT
 from index.naming import composed
 from index.pace import Report
 from index.values import EXACT
@@ -62,7 +60,7 @@ class Table:
     bad_rows : tuple of BadRow
         The first hundred.
     text_bytes : int
-        What the characters of the entries' keys and texts take in memory, and distinct labels.
+        What the characters of the entries' keys and texts take in memory.
     detected : dict
         What was found out about a text format: delimiter, header, encoding, decimal.
     notes : tuple of str
@@ -96,7 +94,6 @@ class Table:
             self.detected["decimal"] = self._layout.decimal
         self.entries = self.duplicates = self.bad_row_count = self.text_bytes = 0
         self.bad_rows: tuple[BadRow, ...] = ()
-        self._labels: defaultdict[str, set[Value]] = defaultdict(set)
         self._repeated: set[str | bytes] = set()
         self._merged: dict[str | bytes, Values] | None = None
         self._held: list[tuple[str, Values]] | None = []  # rows without a fault
@@ -159,7 +156,6 @@ class Table:
                     bad.append(BadRow(row.line, entry + fault))
             ticker.tick(done)
         ticker.end(self.rows)
-        self._labels.clear()
         self.entries, self.bad_rows = len(firsts), tuple(bad)
         if bad and self._options.on_error == "stop":
             repeated = self._options.duplicates == "error" and bool(self._repeated)
@@ -194,11 +190,10 @@ class Table:
         firsts[identity] = row.entry or row.line
         self.text_bytes += _bytes(key)
         for column, value in zip(self.columns, values, strict=True):
-            if column.type == "text" and value is not None:
+            # Labels that somebody wants may be as many as texts; of those that are found few are.
+            wanted = column.type == "category" and column.name not in self._guessed
+            if value is not None and (column.type == "text" or wanted):
                 self.text_bytes += _bytes(str(value))
-            elif column.type == "category" and value not in self._labels[column.name]:
-                self._labels[column.name].add(value)
-                self.text_bytes += TEXT + _bytes(str(value))  # held once, by the table of labels
         return None
 
     def _hold(self, key: str, values: Values) -> None:
@@ -231,8 +226,9 @@ class Table:
             yield row, key, values, fault
 
     def _key(self, row: Row) -> str:
-        key = row.cells.get(self._layout.key_source)
-        if self._options.missing and key in (None, ""):
+        source = self._layout.key_source
+        key = row.cells.get(source)
+        if self._options.missing and source in row.cells and key in (None, ""):
             raise InvalidKey("the key is empty, or what the option missing names")
         if key is None or (isinstance(key, float) and not math.isfinite(key)):  # a data frame's gap
             raise InvalidKey(f"there is no key in column {self.key_column!r}")

@@ -785,15 +785,21 @@ def test_a_start_that_failed_is_tried_again_until_it_does_not(
         return client.get("/readyz")
 
     state.warm_up()
-    failed, again = started(), started()
+    failed = started()
+    both = [{"name": name, "file": f"{name}.csv"} for name in "ab"]
+    (tmp_path / "datasets.json").write_text(json.dumps(both))
     (tmp_path / "a.csv").write_text("key,value\none,1\n")
-    (tmp_path / "datasets.json").write_text('[{"name": "a", "file": "a.csv"}]')
     started()  # it may have failed once more, a moment ago
+    again = started()
+    assert client.delete("/datasets/a").status_code == 204
+    (tmp_path / "b.csv").write_text("key,value\ntwo,2\n")
+    started()
     ready = started()
 
     assert (failed.status_code, again.status_code, ready.status_code) == (503, 503, 200)
     assert failed.get_json()["detail"].startswith("the start failed: ")
-    assert client.get("/search?q=one").get_json()["dataset"] == "a"
+    assert client.get("/search?q=one").get_json()["dataset"] == "b"
+    assert [each["name"] for each in client.get("/datasets").get_json()["datasets"]] == ["b"]
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PATCH"])

@@ -100,10 +100,12 @@ def test_a_number_is_written_as_json_has_it(client: CheckedClient, number: str) 
     assert set(faults) == {"temperature", "tolerance"}
 
 
-def test_the_answer_of_a_deletion_is_of_no_type(client: CheckedClient) -> None:
+def test_an_answer_of_nothing_is_of_no_type_and_any_other_of_its_own(client: CheckedClient) -> None:
     gone = client.delete("/datasets/paises/entries/perro")
     allowed = client.open("/search", method="OPTIONS")
+    absent = client.open("/nope", method="OPTIONS")
 
+    assert (absent.status_code, absent.mimetype) == (404, "application/problem+json")
     assert [(reply.data, reply.headers.get("Content-Type")) for reply in (gone, allowed)] == [
         (b"", None)
     ] * 2
