@@ -31,7 +31,7 @@ def side_by_side(work: Callable[[Part], Made], parts: Sequence[Part]) -> list[Ma
         return [work(part) for part in parts]
     try:
         begun = [_pool().submit(work, part) for part in parts[1:]]
-    except RuntimeError:  # the interpreter is on its way out, and no thread begins any more
+    except RuntimeError:  # no thread begins any more: there are too many, or Python is ending
         return [work(part) for part in parts]
     try:
         made = [work(parts[0])]

@@ -132,8 +132,7 @@ class _Parser(HTTPRequestParser):
         if not REQUEST_LINE.fullmatch(line) or BLANKS.search(headers):
             raise ParsingError("this is no request of HTTP/1.1")
         if len(headers) > MOST_HEADERS:
-            said = f"the headers are larger than {MOST_HEADERS:,} bytes"
-            self.error = RequestHeaderFieldsTooLarge(said)
+            self.error = RequestHeaderFieldsTooLarge("")
             return
         try:
             super().parse_header(BEYOND_ASCII.sub(_percent, line) + end + headers)
@@ -218,10 +217,9 @@ class _Channel(HTTPChannel):
 def _said(code: HTTPStatus, said: str, limits: Any) -> ProblemOut:
     if code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         return describe(TooLarge(limits.max_request_body_size - FORM_OVERHEAD - 1, LARGEST))
-    if code == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE and said.startswith(
-        "exceeds"
-    ):  # waitress
-        said = f"the address and headers are larger than {limits.max_request_header_size:,} bytes"
+    if code == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+        whole = f"the address and headers are larger than {limits.max_request_header_size:,} bytes"
+        said = f"{whole}, or the headers are larger than {MOST_HEADERS:,} bytes"
     if code == HTTPStatus.INSUFFICIENT_STORAGE:
         return describe(DiskFull(Path(tempfile.gettempdir()), sure=False))
     if code == HTTPStatus.INTERNAL_SERVER_ERROR:

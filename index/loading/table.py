@@ -190,7 +190,7 @@ class Table:
         firsts[identity] = row.entry or row.line
         self.text_bytes += _bytes(key)
         for column, value in zip(self.columns, values, strict=True):
-            # Labels that somebody wants may be as many as texts; of those that are found few are.
+            # Labels that somebody asked for may be as many as texts; inferred ones are few.
             wanted = column.type == "category" and column.name not in self._guessed
             if value is not None and (column.type == "text" or wanted):
                 self.text_bytes += _bytes(str(value))
