@@ -542,25 +542,25 @@ class SoftDict(MutableMapping[str, Any]):
         NotEnoughMemory
             If its new entries would not fit, before anything is encoded.
         """
-        options = options or LoadOptions()
+        options, expected = options or LoadOptions(), self.columns
         with read_table(
             source,
             options,
             filename=filename,
             progress=progress,
-            expected=self.columns,
+            expected=expected,
             expected_key=self.key_column,
         ) as table:
             into = _ready(self._snapshot, lambda _: table.columns)
             planned = planned_load(self.name, table, losses(table, into, options))
             if dry_run:
-                for _ in table_rows(table, into):
+                for _ in table_rows(table, into, expected):
                     pass  # it is the casting that finds faults
                 return planned
             self._check_fits(table)
             changes, _ = self._take_in(
                 lambda _: table.columns,
-                lambda into: table_rows(table, into),
+                lambda into: table_rows(table, into, expected),
                 total=table.entries,
                 progress=progress,
             )

@@ -52,8 +52,11 @@ def _no_entries(why: str) -> InvalidRequest:
     return InvalidRequest(Fault("entries", why))
 
 
-def table_rows(table: Table, snapshot: Snapshot) -> Iterator[Row]:
-    """Go through a table's rows, with its values in the columns that the snapshot has."""
+def table_rows(table: Table, snapshot: Snapshot, expected: Sequence[Column]) -> Iterator[Row]:
+    """Go through a table's rows, with its values in the columns that the snapshot has.
+
+    ``expected`` are the columns that there were when the table was read.
+    """
     held = {column.name: column for column in snapshot.columns}
     if others := [column.name for column in table.columns if column.name not in held]:
         said, guess = f"{_there_are(list(held))}; {LEAVE_OUT}", guesses(held)
@@ -61,8 +64,12 @@ def table_rows(table: Table, snapshot: Snapshot) -> Iterator[Row]:
             Fault(f"columns.{name}", f"the dataset has no such column; {guess(name)}{said}")
             for name in others
         )
+    decided = {column.name for column in expected if column.type != "undecided"}
     for column in table.columns:  # the table may have been read before there were these columns
         known = held[column.name]
+        if known.type != column.type and column.name not in decided:  # 3.50 is not 3.5 as a text
+            said = f"it came to hold {known.type} while the file was read for {column.type}"
+            raise InvalidRequest(Fault(f"columns.{column.name}", f"{said}; load the file again"))
         if column.unit and column.unit != known.unit:
             raise in_another_unit("the file", column.unit, known)
     names = [column.name for column in table.columns]

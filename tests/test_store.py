@@ -1332,6 +1332,23 @@ def test_no_unit_is_lost_where_the_column_is_not_what_the_file_was_read_for() ->
     assert dict(d) == {"a": "some euros"}
 
 
+@pytest.mark.parametrize("first", [{}, {"a": {"v": None}}])
+def test_what_a_column_came_to_hold_while_a_file_was_read_is_not_taken_for_another(first) -> None:
+    d = SoftDict(first, encoder="random")
+
+    class WhileOthersWrite(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            if "x" not in d:
+                d["x"] = {"v": "a text"}
+            return super().read(size)
+
+    with pytest.raises(InvalidRequest, match="it came to hold text while the file was read for nu"):
+        d.load(WhileOthersWrite(b"key,v\ny,3.50\n"))
+    d.load(b"key,v\ny,3.50\n")
+
+    assert {key: d[key] for key in "xy"} == {"x": "a text", "y": "3.50"}
+
+
 def made(store: Store, name: str) -> int:
     return store.create(
         name,
