@@ -5,8 +5,7 @@ How: ``index.temperature`` and ``index.prediction``.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,14 +57,15 @@ def fit_snapshot(snapshot: Snapshot, setting: str) -> Fit:
     if most < FIT_AT_LEAST:
         return Fit(None, write_margins({}), _until_enough(most))
     rows = np.flatnonzero(snapshot.alive)
-    fitted = [number for number, known in values.items() if known >= FIT_AT_LEAST]
+    there = {
+        number: snapshot.having[number][rows]
+        for number, known in values.items()
+        if known >= FIT_AT_LEAST
+    }
+    probes = _probes(there.values(), min(PROBES, max(FEWEST_PROBES, PROBED_SCORES // entries)))
+    fitted = [n for n, known in there.items() if np.count_nonzero(known[probes]) >= FEWEST_ASKED]
     columns = [snapshot.columns[number] for number in fitted]
     arrays = snapshot.values_at(rows, fitted)
-    there = [snapshot.having[number][rows] for number in fitted]
-    probes = _probes(there, min(PROBES, max(FEWEST_PROBES, PROBED_SCORES // entries)))
-    asked = [np.count_nonzero(known[probes]) >= FEWEST_ASKED for known in there]
-    columns = list(itertools.compress(columns, asked))
-    arrays = list(itertools.compress(arrays, asked))
     scores = snapshot.scores(snapshot.vectors_at(rows[probes]))
     if entries < snapshot.rows:
         scores = scores[:, rows]
@@ -85,14 +85,14 @@ def fit_snapshot(snapshot: Snapshot, setting: str) -> Fit:
     return Fit(found, write_margins(margins), entries)
 
 
-def _probes(there: Sequence[NDArray[np.bool_]], count: int) -> NDArray[np.int64]:
+def _probes(there: Collection[NDArray[np.bool_]], count: int) -> NDArray[np.int64]:
     """Choose keys to ask for, by which of them have a value in each column.
 
     Each column has its share of probes that have one, however few of its keys do, as far as twice
     the count goes: else one with 60 values among 20,000 keys would be judged by one or two.
     """
     rng = np.random.default_rng(0)
-    anywhere = np.flatnonzero(np.logical_or.reduce(there))
+    anywhere = np.flatnonzero(np.logical_or.reduce(list(there)))
     probes = rng.choice(anywhere, min(count, len(anywhere)), replace=False)
     for known in there:
         share = min(max(count // len(there), FEWEST_ASKED), int(np.count_nonzero(known)))

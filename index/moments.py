@@ -149,15 +149,16 @@ class Moments:
         """Whether a sketch is being made, or about to be."""
         return self._rebuilder.busy
 
-    def kept(self, places: Sequence[Place]) -> list[Place] | None:
-        """Give those entries that an index on disk may have, for who has the turn.
+    def kept(self, places: Sequence[Place]) -> list[int] | None:
+        """Give the ids of those entries that an index on disk may have, for who has the turn.
 
         None where there is no index, nor is one being made.
         """
         snapshot = self.present.snapshot
         if self.store.home is None or (snapshot.sketch is None and not self.settling):
             return None
-        return [place for place in places if self.settling or place.block == 0]
+        all_of_them = self.settling
+        return [snapshot.id(place) for place in places if all_of_them or place.block == 0]
 
     def settle(self) -> None:
         """Wait for the sketch that is being made, if one is."""

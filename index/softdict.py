@@ -912,13 +912,9 @@ class SoftDict(MutableMapping[str, Any]):
             after = snapshot.without(places)
             fit = self._moments.fit_if_due(lambda: after, len(places))
             with self._moments.change(now.version) as store:
+                ids = [snapshot.id(place) for place in places]
+                store.delete_entries(self.id, ids, listed=self._moments.kept(places))
                 snapshot.let_go(places)
-                kept = self._moments.kept(places)
-                store.delete_entries(
-                    self.id,
-                    [snapshot.id(place) for place in places],
-                    listed=None if kept is None else [snapshot.id(place) for place in kept],
-                )
                 self._moments.show(after, fit)
 
 

@@ -475,11 +475,15 @@ class Store:
             return
         began = time.monotonic()
         try:
-            self._connection.execute(f"PRAGMA busy_timeout = {round(left() * 1000)}")
+            self._wait_at_most(left())
             self._connection.execute("BEGIN IMMEDIATE")
         finally:
-            self._connection.execute(f"PRAGMA busy_timeout = {round(PATIENCE * 1000)}")
+            self._wait_at_most(PATIENCE)
             count_waiting(time.monotonic() - began)
+
+    def _wait_at_most(self, seconds: float) -> None:
+        """Say how long a statement waits for another program that has the database."""
+        self._connection.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
 
     def _show(self) -> None:
         for action in self._afterwards:
@@ -515,9 +519,9 @@ class Store:
     def _give_back(self) -> None:
         """Give the disk back the log of what was rolled back, where nobody reads from it."""
         with suppress(sqlite3.OperationalError):
-            self._connection.execute("PRAGMA busy_timeout = 0")
+            self._wait_at_most(0)
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._connection.execute(f"PRAGMA busy_timeout = {round(PATIENCE * 1000)}")
+        self._wait_at_most(PATIENCE)
 
     def _pages(self) -> int:
         """Count the pages of the database, with those that a transaction adds."""

@@ -246,12 +246,12 @@ def evaluate(name: str, prepared: Path, folder: Path) -> Figures:
 
 def remembered(name: str, prepared: Path, folder: Path, kept: Path) -> Figures:
     """Return the figures of these weights on these data, measured once by this code."""
+    from index.encoders import builtin
+
     encoder = Path(name.removeprefix("fast:"))
     names = ("tokenizer.json", "*.safetensors", "*.onnx")
     weights = [path for name in names for path in sorted(encoder.rglob(name))]
     tables = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    from index.encoders import builtin
-
     code = (Path(__file__), Path(builtin.__file__))
     version = corpus.fingerprint(*code, *weights, prepared / "dev.json", *tables)[:12]
     memory = kept / f"{name.replace('/', '_').replace(':', '_')}-{version}.json"

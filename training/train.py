@@ -159,12 +159,11 @@ class Length(NamedTuple):
     unit: Literal["minutes", "steps"]
 
     def behind(self, run: Training) -> float:
-        return run.step if self.unit == "steps" else round(run.elapsed / 60, 1)
+        return run.step if self.unit == "steps" else run.elapsed / 60
 
     def share(self, run: Training) -> float:
         """Return how much of it is behind, from 0 on."""
-        exact = run.step if self.unit == "steps" else run.elapsed / 60
-        return exact / self.whole
+        return self.behind(run) / self.whole
 
 
 @contextlib.contextmanager
@@ -221,7 +220,7 @@ def train(
     if checkpoint:
         run.go_on(checkpoint)
         if length.share(run) >= 1:
-            print(f"{out} is already trained for {length.behind(run)} {length.unit}")
+            print(f"{out} is already trained for {round(length.behind(run), 1)} {length.unit}")
             return
     elif teacher_share:
         student.approach_teacher(run.tokenizer, run.body, teach.load_teacher(), teacher_share)
@@ -256,7 +255,7 @@ def train(
             if last:
                 break
     if length.share(run) < 1:  # half-trained: no step after this one may go on
-        so_far = f"{length.behind(run)} of {length.whole:.15g} {length.unit}"
+        so_far = f"{round(length.behind(run), 1)} of {length.whole:.15g} {length.unit}"
         print(f"{out} is trained for {so_far}: the same command goes on", file=sys.stderr)
         raise SystemExit(128 + asked[0])
 
