@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -139,3 +144,81 @@ def test_a_model_of_the_hub_is_known_by_its_commit(
 
     assert _version(name) == "abc0abc0abc0"
     assert _version("me/other") == "unversioned"
+
+
+class Hub(BaseHTTPRequestHandler):
+    """A model hub that answers, and has nothing."""
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)  # type: ignore[attr-defined]
+        self.send_error(404)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def hub() -> Iterator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    server.asked = []  # type: ignore[attr-defined]
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def opened(name: str, cache: Path, endpoint: str) -> str:
+    """Open a model in a process of its own: the library reads where the hub is but once."""
+    code = f"""
+from index.encoders.transformer import TransformerEncoder
+encoder = TransformerEncoder({name!r})
+print(encoder.identity, *encoder.encode(["perro"])[0])
+"""
+    env = {**os.environ, "SENTENCE_TRANSFORMERS_HOME": str(cache), "HF_ENDPOINT": endpoint}
+    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    return ran.stdout or ran.stderr
+
+
+@pytest.fixture
+def cached(model: Path, tmp_path: Path) -> Path:
+    """A model as the hub's cache has it, by an older library, which did not ask for all files."""
+    commit = "abc0" * 10
+    folder = tmp_path / "cache" / "models--me--mine"
+    shutil.copytree(model, folder / "snapshots" / commit)
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text(commit)
+    return folder
+
+
+def test_of_a_model_that_was_downloaded_the_hub_is_asked_nothing(
+    model: Path, cached: Path, hub: ThreadingHTTPServer
+) -> None:
+    said = opened("me/mine", cached.parent, f"http://127.0.0.1:{hub.server_port}")
+
+    identity, *row = said.split()
+    assert identity == "st:me/mine@abc0abc0abc0"
+    assert np.allclose([float(x) for x in row], TransformerEncoder(str(model)).encode(["perro"]))
+    assert hub.asked == []  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("lost", ["modules.json", "1_Pooling/config.json"])
+def test_what_a_download_left_out_is_asked_for(
+    cached: Path, hub: ThreadingHTTPServer, lost: str
+) -> None:
+    (cached / "snapshots" / ("abc0" * 10) / lost).unlink()
+
+    opened("me/mine", cached.parent, f"http://127.0.0.1:{hub.server_port}")
+
+    assert any(lost in path for path in hub.asked)  # type: ignore[attr-defined]
+
+
+def test_a_hub_out_of_reach_is_given_up_at_once(tmp_path: Path) -> None:
+    said = opened("me/mine", tmp_path, "http://127.0.0.1:9")  # where nobody listens
+
+    assert "the model 'me/mine' cannot be loaded" in said
+    assert "could not be reached" in said
+    assert "Retrying" not in said  # it waits for a second, then two, then four

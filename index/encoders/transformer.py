@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,19 +70,39 @@ def _open(name: str) -> Any:
     one_openmp()
     no_telemetry()
     try:
-        from sentence_transformers import SentenceTransformer
+        import sentence_transformers
     except ImportError as fault:
         raise EncoderUnavailable(
             "this encoder needs sentence-transformers: pip install sentence-transformers"
         ) from fault
+    load = partial(sentence_transformers.SentenceTransformer, name, device="cpu")
     try:
         # Half precision is a hundred times slower on processors without instructions for it.
-        return SentenceTransformer(name, device="cpu").float()
+        return _from_here_or_the_hub(name, load).float()
     except Exception as fault:  # a broken file gives errors of the library that reads it
         raise EncoderUnavailable(
             f"the model {name!r} cannot be loaded: it is neither a folder with a "
             f"sentence-transformers model nor reachable on the model hub ({fault})"
         ) from fault
+
+
+def _from_here_or_the_hub(name: str, load: Callable[..., Any]) -> Any:
+    """Load a model; of one that was downloaded before, the hub is asked nothing.
+
+    It may be out of reach, or have another version by now than the one that datasets are of.
+    """
+    if Path(name).is_dir():
+        return load()
+    if _is_downloaded(name):
+        with suppress(Exception):  # not all of it
+            return load(local_files_only=True)
+    from huggingface_hub import resolve_revision
+    from huggingface_hub.errors import HfHubHTTPError
+
+    with suppress(HfHubHTTPError):  # the hub answers
+        # It fails at once where the hub is out of reach: loading tries again for a minute or more.
+        resolve_revision(_repository(name), cache_dir=_cache())
+    return load()
 
 
 def _version(name: str) -> str:
@@ -104,12 +125,31 @@ def _content(folder: Path) -> str:
 
 def _commit(name: str) -> str | None:
     """Find the commit that a model was loaded at: its snapshot in the hub's cache goes by it."""
-    from huggingface_hub import try_to_load_from_cache
-
-    repository = name if "/" in name else f"sentence-transformers/{name}"  # as the library reads it
-    for repo, file in itertools.product((repository, name), ("modules.json", "config.json")):
-        cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
-        found = try_to_load_from_cache(repo, file, cache_dir=cache)
+    for repository, file in itertools.product(
+        (_repository(name), name), ("modules.json", "config.json")
+    ):
+        found = _cached(repository, file)
         if isinstance(found, str):
             return Path(found).parent.name[:12]
     return None
+
+
+def _is_downloaded(name: str) -> bool:
+    """Tell whether the cache knows of the files that a model begins with: others come after."""
+    first = ("modules.json", "config_sentence_transformers.json")
+    return all(_cached(_repository(name), file) is not None for file in first)
+
+
+def _cached(repository: str, file: str) -> object:
+    """Find a file in the hub's cache: its path, or what says that there is none; None: unknown."""
+    from huggingface_hub import try_to_load_from_cache
+
+    return try_to_load_from_cache(repository, file, cache_dir=_cache())
+
+
+def _cache() -> str | None:
+    return os.environ.get("SENTENCE_TRANSFORMERS_HOME")
+
+
+def _repository(name: str) -> str:
+    return name if "/" in name else f"sentence-transformers/{name}"  # as the library reads it
