@@ -169,6 +169,7 @@ let last = null; // the comparison that is shown, and its question, to be drawn 
 let columns = {}; // of each dataset, by name
 let units = new Map(); // of the columns of the answer that is shown
 let colours = []; // the names of those that hold colours
+let given = null; // the temperature as the address gives it, which the slider would round
 let tolerances = {}; // of each dataset, in use where the question says none
 let hinted = ""; // the layout of the dataset that the condition is written for
 let offered = []; // the example questions of the dataset
@@ -329,7 +330,9 @@ function inEnglish(lines, heading) {
 }
 
 function asked() {
-  const question = { q: $("q").value, dataset: $("dataset").value };
+  const dataset = $("dataset").value;
+  const shown = last?.question.dataset === dataset ? last.question.q : ""; // who empties the field can still look at what is shown
+  const question = { q: $("q").value.trim() ? $("q").value : shown, dataset };
   if ($("where").value.trim()) question.where = $("where").value;
   if ($("tolerance").value.trim()) question.tolerance = decimal($("tolerance").value);
   return $("auto").checked ? question : { ...question, temperature: temperature() };
@@ -339,10 +342,10 @@ function asked() {
 const waitAWhile = () => setTimeout(() => $("status").textContent || say(() => [t("asking")]), 1000);
 
 async function ask() {
-  if (!$("q").value.trim() || !$("dataset").value) return;
+  const question = asked();
+  if (!question.q.trim() || !question.dataset) return;
   asking?.abort();
   const mine = (asking = new AbortController());
-  const question = asked();
   record(question);
   say();
   const slow = waitAWhile();
@@ -444,7 +447,7 @@ function forget() {
   document.title = "softdict";
 }
 
-const temperature = () => Number((10 ** Number($("temperature").value)).toPrecision(3));
+const temperature = () => given ?? Number((10 ** Number($("temperature").value)).toPrecision(3));
 
 // -- drawing ------------------------------------------------------------------------------------
 
@@ -470,8 +473,8 @@ function draw() {
   drawHand(soft);
   drawSteps();
   $("spoken").textContent = [
-    ...byColumn(soft.blend).slice(0, SPOKEN).map(([name, blend]) => [`${name}: ${brief(blend, name)}.`, ...known(blend)].join(" ")),
-    `${t("exact")}: ${exact.found ? byColumn(exact.values).slice(0, SPOKEN).map(named).join(", ") || t("bare") : t("nothing")}.`,
+    ...byColumn(soft.blend).slice(0, SPOKEN).map(([name, blend]) => [`${name}: ${short(brief(blend, name))}.`, ...known(blend)].join(" ")),
+    `${t("exact")}: ${exact.found ? byColumn(exact.values).slice(0, SPOKEN).map((entry) => short(named(entry))).join(", ") || t("bare") : t("nothing")}.`,
     sure,
   ].join(" ");
   drawTemperature(soft.attention.temperature);
@@ -541,7 +544,7 @@ function drawNumber(blend, values) {
   const notes = [t(low === high ? "at" : "between", ...ends, alike?.every(Boolean) ? t("andUnseen", weight) : weight)];
   if (alike?.includes(false)) notes.push(t("unseen", ...unseen.map((end, which) => (alike[which] ? ends[which] : outwards(end, which))))); // no narrower than it is
   const median = near(blend, blend.median);
-  if (median !== brief(blend)) notes.push(t("median", median));
+  if (low < high && median !== brief(blend)) notes.push(t("median", median));
   const headline = element("div", "headline", brief(blend), " ", element("small", "", notes.join("; ")));
   return [headline, drawAxis(blend, values.filter(([value]) => value !== null))];
 }
@@ -587,7 +590,8 @@ function swatch(vector, className = "") {
 // A value in large letters, or as the colour that it is.
 function large(name, value, words, className = "") {
   if (colours.includes(name) && value) return [swatch(value, "large"), element("div", "column", words)];
-  return [element("div", words.length > LONGEST ? `${className} long` : className, words)];
+  const made = element("div", words.length > LONGEST ? `${className} long` : className, words);
+  return [words.length > LONGEST ? cutting(made) : made];
 }
 
 const drawVector = (blend, _, name) => large(name, blend.mean, brief(blend, name), "headline");
@@ -651,7 +655,7 @@ function drawMatch(match) {
   for (const entry of byColumn(match.attributes)) values.push(element("span", "value", named(entry)));
   const weight = element("span", "weight", share(match.weight), element("span", "score", `${t("score")} ${fixed(match.score)}`));
   const bar = drawBar(match.weight);
-  const inside = values.length > WIDE
+  const inside = values.length > WIDE || values.some(({ textContent }) => textContent.length > 2 * LONGEST)
     ? [cut(match.key), bar, weight, cutting(element("div", "values", ...values))]
     : [element("div", "", cut(match.key), ...values), bar, weight];
   const row = element("li", "match", ...inside);
@@ -843,9 +847,10 @@ function slide(tau) {
 }
 
 function drawTemperature(used) {
-  const auto = $("auto").checked;
-  if (auto && used > 0) slide(used);
-  $("tau").textContent = `τ = ${number(auto && used > 0 ? used : temperature(), 3)}`;
+  const told = used > 0 && ($("auto").checked || given); // by the answer; the slider is ahead of it
+  if (told) slide(used);
+  const tau = told ? used : temperature();
+  $("tau").textContent = `τ = ${tau > 0 ? number(tau, 3) : tau}`; // the address may name a way to choose it
   $("temperature").setAttribute("aria-valuetext", $("tau").textContent);
 }
 
@@ -950,12 +955,20 @@ function drawCondition(own) {
   if (!best) return "";
   const held = glimpsed.map((entry) => entry[best.name]);
   if (best.type !== "number") {
-    const label = held.find((value) => typeof value === "string" && value.length <= LONGEST);
+    const label = held.find((value) => typeof value === "string" && value.length <= LONGEST && !/[\r\n]/.test(value));
     return `${spelled(best.name)} = ${label === undefined ? "…" : `"${label.replaceAll('"', '""')}"`}`;
   }
   const values = held.filter((value) => typeof value === "number").sort((one, other) => one - other);
   const middle = values[values.length >> 1] ?? 5;
   return `${spelled(best.name)} ${values[0] < middle ? "<" : "<="} ${middle}`;
+}
+
+// What a field of one line can hold: it would glue the words about a line break.
+const onOneLine = (words) => words.replace(/\s*[\r\n]+\s*/g, " ");
+
+function oneLiners(keys) {
+  const whole = keys.filter((key) => !/[\r\n]/.test(key));
+  return whole.length ? whole : keys.map(onOneLine);
 }
 
 const first = (words) => words.find((word) => word.length <= ASKED) ?? "";
@@ -967,7 +980,7 @@ async function examples() {
   bereft = true;
   const { entries } = name ? await call(`datasets/${encodeURIComponent(name)}/entries?limit=4`) : { entries: [] };
   if (name !== $("dataset").value) return null; // another was chosen meanwhile
-  const words = Object.hasOwn(EXAMPLES, name) ? EXAMPLES[name] : entries.map(({ key }) => key);
+  const words = Object.hasOwn(EXAMPLES, name) ? EXAMPLES[name] : oneLiners(entries.map(({ key }) => key));
   glimpsed = entries.map(({ values }) => values);
   drawHint();
   bereft = false;
@@ -1200,16 +1213,17 @@ async function start() {
   const here = address;
   recorded = null;
   listed = Math.min(most, Math.max(SHOWN, Math.floor(here.get("k")) || SHOWN));
-  for (const name of ["q", "where", "tolerance"]) $(name).value = here.get(name) ?? ""; // and may be typed over from now on
-  const tau = Number(decimal(here.get("temperature") ?? ""));
-  $("auto").checked = !(tau > 0);
-  if (tau > 0) slide(tau);
+  for (const name of ["q", "where", "tolerance"]) $(name).value = onOneLine(here.get(name) ?? ""); // and may be typed over from now on
+  const tau = decimal(here.get("temperature") ?? "");
+  given = ["", "auto"].includes(tau) ? null : tau;
+  $("auto").checked = !given;
+  if (tau > 0) slide(Number(tau));
   drawTemperature(0);
   const slow = waitAWhile();
   try {
     await whenReady("readyz");
     say();
-    const wanted = here.get("dataset");
+    const wanted = here.get("dataset")?.normalize("NFC");
     const names = await listDatasets(wanted);
     if (!names.length) return say(() => [t("empty")]);
     const words = await examples();
@@ -1232,11 +1246,12 @@ $("ask").addEventListener("submit", (event) => {
   if ($("ask").reportValidity()) submit();
 });
 $("dataset").addEventListener("change", chooseDataset);
-$("auto").addEventListener("change", ask);
+$("auto").addEventListener("change", () => { given = null; ask(); });
 const [askSoon, weighSoon] = [soon(ask), soon(weigh)];
 $("explained").addEventListener("toggle", drawSteps);
 $("temperature").addEventListener("input", () => {
   $("auto").checked = false;
+  given = null;
   drawTemperature(0);
   askSoon();
 });

@@ -2353,3 +2353,131 @@ def test_a_dataset_s_long_name_leaves_the_form_on_one_row(
         assert bundled.ask("DELETE", f"/datasets/{long}").status == 204
 
     assert len(tops) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [("0.12345", "0.123"), ("0,12345", "0.123"), ("sqrt_d", "19.6"), ("effective_keys:2", None)],
+)
+def test_a_temperature_of_the_address_is_asked_as_it_stands_there(
+    browser: Chrome, bundled: Service, given: str, shown: str | None
+) -> None:
+    address = {"lang": "en", "dataset": "paises", "q": "país", "temperature": given}
+    browser.get(f"{bundled.origin}/?{urlencode(address)}")
+    until(browser, lambda: weights(browser))
+
+    own = address | {"temperature": given.replace(",", ".")}
+    del own["lang"]
+    answer = bundled.get(f"/search?{urlencode(own)}").json
+    wanted = {each["key"]: each["weight"] for each in answer["matches"]}
+    assert weights(browser) == pytest.approx(wanted, abs=1e-6)
+    assert urlencode({"temperature": own["temperature"]}) in browser.current_url
+    tau = answer["attention"]["temperature"]
+    assert text(browser, "#tau") == f"τ = {shown or format(tau, '.3g')}"
+    assert not browser.find_element(By.ID, "auto").is_selected()
+
+    browser.find_element(By.ID, "temperature").send_keys(Keys.HOME)
+    until(browser, lambda: weights(browser) != pytest.approx(wanted, abs=1e-6))
+    assert urlencode({"temperature": own["temperature"]}) not in browser.current_url
+
+
+def test_a_temperature_of_the_address_that_cannot_be_is_refused_in_words(
+    browser: Chrome, bundled: Service
+) -> None:
+    browser.get(bundled.origin + "/?lang=en&dataset=paises&q=país&temperature=-1")
+    until(browser, lambda: text(browser, "#status"))
+
+    assert "a number must lie between 0.001 and 1000" in text(browser, "#status")
+    assert text(browser, "#tau") == "τ = -1"
+
+
+def test_with_an_emptied_question_the_answer_that_is_shown_can_still_be_looked_at(
+    browser: Chrome, bundled: Service
+) -> None:
+    browser.get(bundled.origin + "/?lang=en&dataset=colores&q=azul marino")
+    until(browser, lambda: len(weights(browser)) == 10)
+    browser.find_element(By.ID, "q").clear()
+    browser.find_element(By.ID, "more").click()
+
+    until(browser, lambda: len(weights(browser)) == 20)
+    assert text(browser, "#reason").endswith("“azul marino”.")
+    Select(browser.find_element(By.ID, "dataset")).select_by_value("paises")
+    until(browser, lambda: "dataset=paises" in browser.current_url)
+    assert "azul" not in browser.current_url, "of another dataset its own first question is asked"
+
+
+def test_long_texts_leave_the_keys_in_sight(browser: Chrome, bundled: Service) -> None:
+    long = "frase larga " * 400
+    rows = {key: {"respuesta": f"{key} {long}"} for key in ("alfa", "beta", "gamma")}
+    loaded = {"name": "faq", "entries": rows, "columns": {"respuesta": "text"}}
+    assert bundled.post("/datasets", loaded).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=faq&q=beta")
+    until(browser, lambda: weights(browser))
+    browser.find_element(By.CSS_SELECTOR, "#hand summary").click()
+    until(browser, lambda: text(browser, "#hand-blend"))
+    places = (HEADLINE, ".match .values", "#exact .long", "#hand-blend .long")
+    for place in places:
+        cut = browser.find_element(By.CSS_SELECTOR, place)
+        until(browser, lambda cut=cut: cut.get_attribute("aria-expanded") == "false")
+        height = cut.size["height"]
+        assert height < 400
+        cut.click()
+        assert cut.size["height"] > 2 * height
+        assert str(cut.get_property("textContent")).endswith(long)
+        cut.click()
+    assert len(said_aloud(browser)) < 300, "a screen reader hears the beginning"
+    assert said_aloud(browser).endswith(text(browser, "#trust"))
+    assert bundled.ask("DELETE", "/datasets/faq").status == 204
+
+
+def test_line_breaks_are_shown_and_never_glue_words(browser: Chrome, bundled: Service) -> None:
+    steps = "1. Entra\n2. Pulsa"
+    rows = {
+        "¿Cómo devuelvo\nun pedido?": {"respuesta": steps},
+        "¿Aceptan tarjeta?": {"respuesta": "Sí"},
+    }
+    loaded = {"name": "ayuda", "entries": rows, "columns": {"respuesta": "text"}}
+    assert bundled.post("/datasets", loaded).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=ayuda")
+    until(browser, lambda: weights(browser))
+
+    question = browser.find_element(By.ID, "q").get_property("value")
+    assert question == "¿Aceptan tarjeta?", "a key that a field can hold"
+    hint = browser.find_element(By.ID, "where").get_attribute("placeholder")
+    assert hint == 'for example: respuesta = "Sí"'
+    browser.get(bundled.origin + "/?lang=en&dataset=ayuda&q=c%C3%B3mo%0Adevuelvo")
+    until(browser, lambda: weights(browser))
+    assert browser.find_element(By.ID, "q").get_property("value") == "cómo devuelvo"
+    assert text(browser, HEADLINE) == steps
+    assert steps in text(browser, "#matches")
+
+    assert bundled.ask("DELETE", "/datasets/ayuda/entries/%C2%BFAceptan%20tarjeta%3F").status == 204
+    browser.get(bundled.origin + "/?lang=en&dataset=ayuda")
+    until(browser, lambda: weights(browser))
+    assert browser.find_element(By.ID, "q").get_property("value") == "¿Cómo devuelvo un pedido?"
+    assert bundled.ask("DELETE", "/datasets/ayuda").status == 204
+
+
+def test_a_dataset_is_found_by_a_name_whose_accents_stand_apart(
+    browser: Chrome, bundled: Service
+) -> None:
+    assert bundled.post("/datasets", {"name": "año", "entries": {"a": 1, "b": 2}}).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=an%CC%83o&q=a")
+    until(browser, lambda: weights(browser))
+
+    assert dataset_of(browser) == "año"
+    assert bundled.ask("DELETE", "/datasets/a%C3%B1o").status == 204
+
+
+def test_where_one_value_has_the_weight_it_is_the_median_too(
+    browser: Chrome, bundled: Service
+) -> None:
+    rows = {"manzana roja": 1234.5, "dos kilos de harina": 3.25}
+    assert bundled.post("/datasets", {"name": "caro", "entries": rows}).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=caro&q=manzana&temperature=0.06")
+    until(browser, lambda: weights(browser))
+
+    assert max(weights(browser).values()) > 0.95
+    assert "lies at 1,234.5" in text(browser, HEADLINE)
+    assert "median" not in text(browser, HEADLINE)
+    assert bundled.ask("DELETE", "/datasets/caro").status == 204
