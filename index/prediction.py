@@ -155,7 +155,8 @@ def write_margins(margins: Mapping[str, Margins]) -> str:
 
 @lru_cache(maxsize=64)  # a dataset's settings are read far more often than its margins asked for
 def _read_margins(written: str) -> dict[str, Margins]:
-    return {name: Margins(**of) for name, of in json.loads(written).items()}
+    # What an earlier commit wrote (2026-11-28) has no widths, and is of no use until the next fit.
+    return {name: Margins(**of) for name, of in json.loads(written).items() if "widths" in of}
 
 
 def with_predictions(

@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -578,6 +579,7 @@ def _opened(
         folder = settings.home
         writes = to == "make" or (to == "change" and Catalog.exists(folder))
         if to == "try" and not Catalog.exists(folder):
+            stack.enter_context(_tidied_up())
             folder, writes = Path(stack.enter_context(TemporaryDirectory(prefix="softdict-"))), True
         yield stack.enter_context(Catalog.open(folder, read_only=not writes))
 
@@ -653,11 +655,31 @@ def _write(output: Path, blocks: Iterator[bytes]) -> None:
             with output.open("wb") as stream:
                 stream.writelines(blocks)
         else:
-            _replace(Path(os.path.realpath(output)), blocks)  # where a link points, not the link
+            with _tidied_up():
+                _replace(
+                    Path(os.path.realpath(output)), blocks
+                )  # where a link points, not the link
     except OSError as error:
         from .errors import ServiceError
 
         raise ServiceError(f"cannot write {output}: {error.strerror}") from None
+
+
+@contextmanager
+def _tidied_up() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end what is under way as an error does: it removes what is its own.
+
+    Who ignores one of them (nohup) goes on to.
+    """
+    numbers = {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
+    ours = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _replace(file: Path, blocks: Iterator[bytes]) -> None:

@@ -8,15 +8,17 @@ import io
 import json
 import unicodedata
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from index import SoftDict
+from index import Catalog, SoftDict
 from index.answers import Column, Entry, Value
-from index.errors import BadRows, InvalidRequest
+from index.errors import BadRows, InvalidRequest, UnreadableSource
 from index.loading import LoadOptions, read_table, write_table
 from index.loading.numerals import Style
 from index.loading.units import usual_unit
@@ -381,6 +383,36 @@ def test_no_value_columns_and_no_entries_can_be_written(fmt: str) -> None:
         assert empty == b""
     else:
         assert pq.read_table(io.BytesIO(empty)).num_rows == 0
+
+
+def test_parquet_of_no_entries_comes_back_with_its_columns(tmp_path: Path) -> None:
+    columns = [
+        *COLUMNS,
+        Column("precio", "number", unit="€"),
+        Column("zona", "category", attribute=True),
+        Column("nada", "undecided"),
+    ]
+    content = b"".join(write_table("parquet", "palabra", columns, []))
+    with Catalog.open(tmp_path / "store") as catalog:
+        d = catalog.create("t", encoder="random", columns=columns, key_column="palabra")
+        before = d.describe().columns
+        report = catalog.load("u", content, LoadOptions(format="parquet"), encoder="random")
+        assert (report.rows, report.loaded, len(catalog["u"])) == (0, 0, 0)
+        again = catalog["u"].describe()
+        assert (again.key_column, again.columns) == ("palabra", before)
+        catalog["u"]["pan"] = {"precio": 2.5}
+        assert d.load(content, LoadOptions(format="parquet")).loaded == 0  # beside what is there
+    with pytest.raises(UnreadableSource, match="holds a header and no rows"):
+        read_table(strangers(), filename="x.parquet")
+
+
+def strangers() -> bytes:
+    """Parquet without rows that softdict did not write."""
+    sink = io.BytesIO()
+    pq.write_table(
+        pa.table({"word": pa.array([], pa.string()), "n": pa.array([], pa.int64())}), sink
+    )
+    return sink.getvalue()
 
 
 @given(st.lists(trimmed.filter(lambda text: "\U0010ffff" not in text), min_size=1, unique=True))

@@ -85,8 +85,9 @@ def columns(content: bytes | str, filename: str | None = None, **options: Any) -
         return {column.name: column.type for column in table.columns}
 
 
-def units(content: str, **options: Any) -> dict[str, str | None]:
-    with read_table(content.encode(), LoadOptions(**options)) as table:
+def units(content: bytes | str, **options: Any) -> dict[str, str | None]:
+    source = content.encode() if isinstance(content, str) else content
+    with read_table(source, LoadOptions(**options)) as table:
         return {column.name: column.unit for column in table.columns}
 
 
@@ -448,6 +449,26 @@ def test_what_is_dos_s_spanish_is_not_chinese(keys: str) -> None:
     assert [key for key, _ in load(content.encode("cp850"))] == keys.split("|")
 
 
+def test_dos_s_euro_is_one() -> None:
+    rows = [("Melón piel de sapo", 1.2), ("Piña", 2.35), ("Azúcar", 0.95), ("Ñoras", 12.5)]
+    content = "producto;precio;nota\n"
+    content += "".join(f"{key};{price} €;día\n".replace(".", ",") for key, price in rows)
+
+    assert load(content.encode("cp858")) == [(key, (price, "día")) for key, price in rows]
+    assert units(content.encode("cp858"))["precio"] == "€"
+    assert detected(content.replace(" €", "").encode("cp850"))["encoding"] == "cp850"
+
+
+@pytest.mark.parametrize("mark", ["\ufeff", "\ufeff\ufeff"])
+def test_files_put_one_behind_the_other_keep_no_byte_order_marks(mark: str) -> None:
+    content = f'{mark}key,a\n"uno",1\n{mark}"dos",2\n{mark}tres,3\n'
+
+    rows = [("uno", (1,)), ("dos", (2,)), ("tres", (3,))]
+    assert load(content) == rows
+    lines = (f'{mark}{{"key": "{key}", "a": {a}}}\n' for key, (a,) in rows)
+    assert load("".join(lines), filename="x.jsonl") == rows
+
+
 @pytest.mark.parametrize(
     ("content", "encoding"),
     [
@@ -663,6 +684,18 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ("Cognome,,Stipendio\nRossi,a,1200\nVerdi,b,1300\n", "yes"),
         ("Cognome,,\nRossi,a,1200\nVerdi,b,1300\n", "no"),
         ('animal,sound\n"perro"x,guau\ngato,miau\n', "yes"),  # the second row cannot be read
+        ("where is it?,shipping\nI want it back,refund\ntrack it,shipping\n", "no"),  # a label
+        ("perro;animal\ngato;animal\nmesa;mueble\nsilla;mueble\n", "no"),
+        ("perro;animal;1\ngato;animal;2\nmesa;mueble;3\nsilla;mueble;4\n", "no"),
+        ("animal;sonido\nperro;guau\ngato;sonido\npez;nada\n", "yes"),  # labels do not repeat
+        ("animal;tipo\nperro;a\ngato;a\nanimal;tipo\npez;b\nave;b\n", "yes"),  # of two files
+        ("animal;tipo\nperro;a\ngato;a\nanimal;tipo de\npez;b\nave;b\n", "yes"),
+        ("perro;20/04/2024\ngato;06/01/2024\nsol;01/02/2024\n", "no"),  # a date over dates
+        ("perro;2024-04-20 10:30\ngato;\nsol;2024-02-01\n", "no"),
+        ("salida;09:30\ncomida;14:00\n", "no"),
+        ("pan;20/04/2024;21/04/2024\nsal;4;5\n", "yes"),  # dates over numbers
+        ("perro;7 kg\ngato;\ncasa;5 kg\n", "no"),  # a measure over one below a gap
+        ("perro;7 kg\ngato;n.d.\ncasa;5 kg\n", "no"),
     ],
 )
 def test_a_header_is_told_from_a_row(content: str, header: str) -> None:
@@ -700,6 +733,7 @@ def test_a_column_without_a_name_can_hold_the_keys() -> None:
         ("Cliente:;ACME SL;\nFecha:;01/03/2024;\nArtículo;Precio;Zona\nPan;1,50;sur\n", 3),
         ("Tarifa 2024;Revisión 3\nArtículo;Precio;Stock\nPan;1,50;6\nSal;2;4\n", 2),
         ("Umsatz 2025;;;\nKonto;Betrag;;Menge\nBar;1.234,56;ok;5\nBank;2.000,00;;7\n", 2),
+        ("# of 2024\nciudad,habitantes\nMadrid,3\n# north\nSoria,4\nLugo,5\n", 2),
     ],
 )
 def test_a_title_above_the_header_is_no_key(content: str, line: int) -> None:
@@ -1724,12 +1758,29 @@ def test_a_round_sum_says_how_the_others_are_written() -> None:
         ("piso;250.000 €\ncasa;180.5 €\n", [250, 180.5]),  # another shows what the points are
         ("piso,1.4590 €\ncasa,1.3890 €\n", [1.459, 1.389]),  # as an export has them
         ("piso;25.125 %\ncasa;18.125 %\n", [25.125, 18.125]),
+        ("piso\t25,125 %\ncasa\t18,125 %\n", [25.125, 18.125]),
     ],
 )
 def test_money_has_no_three_decimals_where_commas_separate_nothing(
     content: str, prices: list[float]
 ) -> None:
     assert load(content) == [("piso", (prices[0],)), ("casa", (prices[1],))]
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ("pan;12,50 €;1.250 %\nvino;3,20 €;2.100 %\n", [(12.5, 1250), (3.2, 2100)]),
+        ("pan;811 €;1.250 %\nvino;9.235 €;2.100 %\n", [(811, 1.25), (9235, 2.1)]),
+        ("pan;1.250;1.250 %\nvino;2.100;980 %\n", [(1250, 1.25), (2100, 980)]),
+        ("pan\t1250.50\t1,250%\nvino\t980.25\t980%\n", [(1250.5, 1250), (980.25, 980)]),
+        ("pan;12,50 €;25.125 %\nvino;3,20 €;18.5 %\n", [(12.5, 25.125), (3.2, 18.5)]),
+    ],
+)
+def test_shares_spoil_no_prices_and_are_read_as_these_where_they_tell(
+    content: str, rows: list[tuple[float, float]]
+) -> None:
+    assert load(content) == [("pan", rows[0]), ("vino", rows[1])]
 
 
 @pytest.mark.parametrize("fmt", ["csv", "jsonl", "parquet"])
@@ -2355,6 +2406,14 @@ def test_a_wrong_encoding_says_what_is_wrong() -> None:
         read_table(b"\x81;1\n", LoadOptions(encoding="cp1252"))
     with pytest.raises(UnreadableSource, match="byte 0x81 is not cp1252; give its encoding"):
         read_table(b"\x81")  # the half of a character, in some
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8", "gb18030"])
+def test_a_text_that_was_cut_in_a_character_is_said_to_be(encoding: str) -> None:
+    content = "动物,1\n园".encode(encoding)[:-1]
+
+    with pytest.raises(UnreadableSource, match="in the middle of a character: was it cut short"):
+        read_table(content, LoadOptions(encoding=encoding))
 
 
 def test_more_rows_than_allowed_are_refused_and_as_many_are_not() -> None:

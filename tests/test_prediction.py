@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
 from contextlib import closing
@@ -274,6 +275,23 @@ def test_it_is_kept_and_fitted_anew_when_a_fifth_has_changed(tmp_path: Path) -> 
         assert asked(catalog) == all_of_them
     assert few[1] > 90  # a value that weighs lies there, whatever there was at the fit
     assert 90 < all_of_them[0] < all_of_them[1] < 110
+
+
+def test_margins_of_an_earlier_shape_are_none_until_the_next_fit(tmp_path: Path) -> None:
+    values = noisy_sines(100, seed=9)
+    with Catalog.open(tmp_path) as catalog:
+        catalog.create("t", encoder="random").update(values)
+    with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection, connection:
+        (written,) = connection.execute("SELECT margins FROM datasets").fetchone()
+        margins = json.loads(written)
+        assert margins["value"].pop("widths")
+        connection.execute("UPDATE datasets SET margins = ?", (json.dumps(margins),))
+
+    with Catalog.open(tmp_path) as catalog:
+        d = catalog["t"]
+        assert d.search("a").blend["value"].prediction_interval is None
+        d.update({f"more {key}": value for key, value in values.items()})
+        assert d.search("a").blend["value"].prediction_interval is not None
 
 
 @pytest.mark.skipif(

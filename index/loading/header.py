@@ -28,6 +28,9 @@ ID_NAMES = ("id", "codigo", "code")  # keys only where no other column has text
 MANY_YEARS = 3  # in order are hardly prices
 FEW_YEARS = 4  # times as many cells as are like years, and they are numbers
 _COUNTED = re.compile(r"[1-9]\d{0,2}|0", re.ASCII)
+_MOMENT = re.compile(  # a date, a time or both
+    r"\d{1,4}([/.\-])\d\d?\1\d{1,4}(?:[T ]\d\d?:\d\d.*)?|\d\d?:\d\d(?::\d\d)?", re.ASCII
+)
 _YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
 
 
@@ -35,12 +38,13 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
     """Say whether the first of some rows names columns, by what it and the second one hold.
 
     One that names a known key column does. Else it does unless it holds a number, a vector, an
-    empty or a repeated cell, has one cell only (a list of words) or is the only row. Numbers are
-    names, though, where three stand in even steps over what do not; so are years that follow one
-    another or stand in order over what are none, and measures (100 m) over what is none in their
-    unit. Beside words they are where one of these stands over numbers alone. The first cell may be
-    empty, as over the index of a data frame, and others where a name stands over a number. Columns
-    in which no row has anything are not looked at.
+    empty or a repeated cell, a label that stands again in its column, or a date over dates, has one
+    cell only (a list of words) or is the only row. Numbers are names, though, where three stand in
+    even steps over what do not; so are years that follow one another or stand in order over what
+    are none, and measures (100 m) over what is none in their unit. Beside words they are where one
+    of these stands over numbers alone. The first cell may be empty, as over the index of a data
+    frame, and others where a name stands over a number. Columns in which no row has anything are
+    not looked at.
     """
     columns = [cells for cells in zip_longest(*rows, fillvalue="") if "".join(cells).strip()]
     names = [cells[0].strip() for cells in columns]
@@ -49,7 +53,11 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
     if len(rows) < 2 or len(names) < 2:
         return False
     below = [cells[1].strip() for cells in columns]
-    if any(map(_are_measured, names, below)):
+    if any(map(_are_measured, names, [_first_value(cells[1:]) for cells in columns])):
+        return False
+    # Of files that were put one behind the other, each has the header.
+    comes_again = any(list(row) == list(rows[0]) for row in rows[1:])
+    if not comes_again and any(map(_is_a_value, columns[1:])):
         return False
     named = [pair for pair in zip(names, below, strict=True) if pair[0]]
     if names[0] and (len(set(names)) < len(names) or len(named) < len(names)):
@@ -132,8 +140,8 @@ def _below_titles(sample: Sequence[str], dialect: Dialect) -> tuple[int, list[li
                 table += [row] if any(map(str.strip, row)) else []
             else:
                 titles += any(map(str.strip, row))
-    while table and not any(map(str.strip, table[-1][1:])):
-        table.pop()
+    filled = [row for row in table if any(map(str.strip, row[1:]))]  # without the notes
+    table = filled if 2 * len(filled) > len(table) else []
     return line, table if titles and len({len(row) for row in table}) == 1 else []
 
 
@@ -217,9 +225,24 @@ def _is_name(cell: str) -> bool:
     return kind.name in ("label", "mark") or is_measure(kind.unit)  # as 100 m over times
 
 
+def _first_value(cells: Iterable[str]) -> str:
+    """Give the first cell that is no gap."""
+    return next((cell for cell in cells if kind_in_text(cell).name not in ("missing", "mark")), "")
+
+
 def _are_measured(above: str, below: str) -> bool:
     unit = kind_in_text(above).unit
     return is_measure(unit) and unit == kind_in_text(below).unit
+
+
+def _is_a_value(cells: Sequence[str]) -> bool:
+    """Say whether a first cell is one of its column's labels, which repeat, or of its dates."""
+    first, *below = map(str.strip, cells)
+    filled = list(filter(None, below))
+    if not first or not filled:
+        return False
+    repeat = 3 * len({first, *filled}) <= 2 * (1 + len(filled))
+    return (repeat and first in filled) or all(map(_MOMENT.fullmatch, (first, *filled)))
 
 
 def fold(name: str) -> str:

@@ -141,13 +141,20 @@ class Profile:
         comma = self._spelled("comma", "code_comma")
         if point != comma:
             return "point" if point > comma else "comma"
+        if delimiter in (",", ";") or self._spelled("dot_either") or not self._are_prices():
+            return None
+        return "point"
+
+    def share(self, delimiter: str | None) -> Style | None:
+        """The style of shares that fit both: hardly one is in thousands.
+
+        Whatever else tells goes before, and of other columns' prices 1.250 % says nothing.
+        """
         units = {kind.unit for kind in self._either()} - {""}
         dots, commas = self._spelled("dot_either"), self._spelled("comma_either")
-        if delimiter == "," or not units or (dots and commas):
+        if delimiter == "," or not units or (dots and commas) or not units <= {"%", "‰"}:
             return None
-        if units <= {"%", "‰"}:
-            return "point" if dots else "comma"
-        return "point" if self._are_prices() and not dots and delimiter != ";" else None
+        return "point" if dots else "comma"
 
     def _either(self) -> list[Kind]:
         names = ("dot_either", "comma_either")
@@ -165,6 +172,8 @@ class Profile:
             return own
         if others.surely or not self._either():
             return others.surely or usual or "point"
+        if share := self.share(delimiter):
+            return share
         if usual == "comma":
             return None if others.perhaps == "point" else usual
         unclear = self._spelled("comma_either") > 0 and usual is None

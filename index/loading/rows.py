@@ -39,6 +39,7 @@ class Reader(ABC):
     unnamed: Collection[str] = ()  # columns whose names the file did not give
     left_out: Collection[str] = ()  # columns that are not read because they are to be skipped
     delimiter: str | None = None
+    may_be_empty = False  # it says what every column is, as an export of no entries does
     key: str | None = None  # the key column and the types that the file itself declares
     types: Mapping[str, str] = {}
     attributes: Collection[str] = ()  # columns that the file declares to be some

@@ -136,7 +136,7 @@ class Table:
             check_width(inference.profiles, self._source.name)
             ticker.tick(self.rows)
         ticker.end(self.rows)
-        if not self.rows:
+        if not self.rows and not reader.may_be_empty:
             what = "a header and no rows" if reader.names else "no rows"
             raise UnreadableSource(f"{self._source.name} holds {what}")
         return inference
@@ -167,7 +167,7 @@ class Table:
                 keys=self.key_column if self._layout.guessed_key else None,
                 numbers=[name for name in self._unfit if name in self._guessed],
             )
-        if not self.entries:
+        if self.rows and not self.entries:
             raise UnreadableSource(
                 f"{self._source.name}: none of its {self.rows:,} rows can be loaded; "
                 f"line {bad[0].line}: {bad[0].reason}"

@@ -36,6 +36,8 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+# What decoders say of an end in the middle of a character.
+CUT_SHORT = ("truncated data", "unexpected end of data", "incomplete multibyte sequence")
 LATIN_ENCODINGS = ("cp1252", "cp1250", "cp850", "mac-roman")
 EAST_ASIAN_ENCODINGS = ("cp932", "gb18030", "big5hkscs", "cp949")
 LEGACY_ENCODINGS = (*LATIN_ENCODINGS, "cp1251", "cp1253", *EAST_ASIAN_ENCODINGS)
@@ -46,6 +48,7 @@ _LATIN_9_EURO = re.compile(r"\d\s?¤(?!\w)|(?<!\w)¤\s?\d")  # beside a letter, 
 _LATIN_9_OE = re.compile(r"(?<!\d)½(?=[ui])|(?<=[BCMNSV])¼(?=U)")  # bœuf, œil and BŒUF
 # Beside a letter, the Ä of Macs and cp850's Ç, and beside any foreign sign half of a kanji.
 _EURO = re.compile(r"\d[ \xa0]?€(?![\w\x80-\uffff])|(?<![\w\x80-\x9f\xa1-\uffff])€[ \xa0]?\d")
+_DOS_EURO = re.compile(rb"\d ?\xd5(?=[\s;,|\"']|$)")  # of cp858, where cp850 has an ı
 _MAC_EURO = re.compile(r"\d\s?Û(?=[\s;,|\"']|$)")  # as cp1252 reads it
 _SPANISH = re.compile(r"(?<![A-Z])ñ|Ñ")  # PERñ is PERÒ in mac-roman
 _UNITS = re.compile(r"(?<=[\dnN])[ªº]|µ|Ø(?![^\W\d_])")  # 2ª, nº, µm, Ø 12: letters to Python alone
@@ -102,19 +105,22 @@ def open_text(source: Source, encoding: str) -> Iterator[TextIO]:
 
 def _undecodable(error: UnicodeError, encoding: str) -> str:
     if isinstance(error, UnicodeDecodeError):
+        if error.reason in CUT_SHORT:
+            return "it ends in the middle of a character: was it cut short?"
         byte, name = error.object[error.start], encoding.removesuffix("-sig")
         return f"byte 0x{byte:02x} is not {name}; give its encoding"
     return f"{error}; give its encoding"
 
 
 def bounded_lines(text: TextIO, name: str) -> Iterator[str]:
+    """Give the lines, without byte order marks: files that were joined have one in the middle."""
     for number, line in enumerate(iter(lambda: text.readline(LONGEST_LINE), ""), 1):
         if len(line) == LONGEST_LINE:
             raise UnreadableSource(
                 f"{name}: line {number} is longer than {LONGEST_LINE:,} characters; "
                 "is it a table of text?"
             )
-        yield line
+        yield line.lstrip("\ufeff")
 
 
 def detect_encoding(source: Source) -> str:
@@ -132,7 +138,9 @@ def detect_encoding(source: Source) -> str:
             return known
         if _decodes(itertools.chain([head], iter(lambda: stream.read(BLOCK), b"")), "utf-8"):
             return "utf-8"
-    return _legacy_encoding(_foreign_lines(source))
+    sample = _foreign_lines(source)
+    found = _legacy_encoding(sample)
+    return "cp858" if found == "cp850" and _DOS_EURO.search(sample) else found
 
 
 def _decodes(blocks: Iterable[bytes], encoding: str) -> bool:

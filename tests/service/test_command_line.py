@@ -194,6 +194,41 @@ def test_an_export_over_a_private_file_is_private_from_the_first_byte(
     assert (file.read_text("utf-8"), stat.S_IMODE(file.stat().st_mode)) == (EXPORTED, 0o600)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("ignored", [False, True])
+def test_an_export_that_a_signal_ends_leaves_nothing(
+    run: Run, table: str, tmp_path: Path, number: signal.Signals, ignored: bool
+) -> None:
+    run("load", table, "--name", "paises")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    file = folder / "paises.csv"
+    file.write_text("old")
+    sent = f"inject=fsync:signal={number.name}:when=1"  # all is written, and has no name yet
+    watch = [program("strace"), "-f", "-qq", "-e", "trace=fsync", "-e", sent]
+    command = [sys.executable, "-m", "service", "export", "paises", "-o", str(file)]
+    env = environment(SOFTDICT_HOME=str(tmp_path / "store"))
+    quiet = ["env", f"--ignore-signal={number.name[3:]}"] if ignored else []
+    ran = subprocess.run([*watch, *quiet, *command], cwd=ROOT, env=env, stderr=subprocess.DEVNULL)
+
+    assert ran.returncode == (0 if ignored else 128 + number)
+    assert file.read_text("utf-8") == (EXPORTED if ignored else "old")
+    assert list(folder.iterdir()) == [file]
+
+
+def test_a_dry_run_that_a_signal_ends_leaves_nothing(table: str, tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    sent = "inject=pwrite64:signal=SIGTERM:when=1"  # to the store that it tries in
+    watch = [program("strace"), "-f", "-qq", "-e", "trace=pwrite64", "-e", sent]
+    command = [sys.executable, "-m", "service", "load", "--dry-run", "--name", "a", table]
+    env = environment(SOFTDICT_HOME=str(tmp_path / "store"), TMPDIR=str(temporary))
+    ran = subprocess.run([*watch, *command], cwd=ROOT, env=env, stderr=subprocess.DEVNULL)
+
+    assert ran.returncode == 128 + signal.SIGTERM
+    assert list(temporary.iterdir()) == []
+
+
 def test_an_export_into_a_pipe_goes_through_it(run: Run, table: str, tmp_path: Path) -> None:
     run("load", table, "--name", "paises")
     pipe = tmp_path / "pipe"
