@@ -1,4 +1,4 @@
-"""What goes out, as pydantic models: made from the library's plain values by ``of``.
+"""What goes out, as pydantic models: each is made from a plain value of the library by ``of``.
 
 JSON cannot say NaN or infinity, and neither can these: one of them would be a fault of ours.
 """
@@ -6,38 +6,34 @@ JSON cannot say NaN or infinity, and neither can these: one of them would be a f
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from operator import not_
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel
+from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
 
-from index.answers import (
-    Answer,
-    Blend,
-    Column,
-    ColumnType,
-    Comparison,
-    Description,
-    Entry,
-    LabelBlend,
-    LoadReport,
-    ManualAnswer,
-    Match,
-    Mode,
-    NumberBlend,
-    Precision,
-    VectorBlend,
-)
+from index.answers import Answer, ColumnType, Mode, Precision
 
 from .problems import ProblemOut, ProblemType, describe
 from .work import Job, JobKind, State
 
 
 class Out(BaseModel):
-    """A part of a response."""
+    """A part of a response: its fields are those of a value, or the members of a tuple."""
 
-    model_config = ConfigDict(allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False, from_attributes=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        if isinstance(given, tuple):
+            return dict(zip(cls.model_fields, given, strict=True))
+        return given
+
+    @classmethod
+    def of(cls, given: Any) -> Self:
+        """Shape a value."""
+        return cls.model_validate(given)
 
 
 OutValue = int | float | str | list[int | float] | None
@@ -49,11 +45,15 @@ class ColumnOut(Out):
 
     name: str
     type: ColumnType = Field(description="undecided until the first value, which decides it")
-    width: int | None = Field(default=None, description="components of a vector")
+    width: int | None = Field(default=None, exclude_if=not_, description="components of a vector")
     attribute: bool = Field(
-        default=False, description="to filter by, never blended; left out where it is false"
+        default=False,
+        exclude_if=not_,
+        description="to filter by, never blended; left out where it is false",
     )
-    unit: str | None = Field(default=None, description="unit of its numbers, such as €, USD or %")
+    unit: str | None = Field(
+        default=None, exclude_if=not_, description="unit of its numbers, such as €, USD or %"
+    )
 
 
 class NumberBlendOut(Out):
@@ -66,12 +66,15 @@ class NumberBlendOut(Out):
     interval: tuple[float, float]
     prediction_interval: tuple[float, float] | None = Field(
         default=None,
+        exclude_if=not_,
         description="where a value lies that the dataset lacks, with a probability of level, if "
         "its key is one such as the dataset's; left out where too few values tell",
     )
     level: float
     known: float = Field(description="share of the weight whose keys have a value")
-    unit: str | None = Field(default=None, description="of the column; left out where it has none")
+    unit: str | None = Field(
+        default=None, exclude_if=not_, description="of the column; left out where it has none"
+    )
 
 
 class VectorBlendOut(Out):
@@ -111,19 +114,9 @@ class MatchOut(Out):
     values: Values
     score: float
     weight: float
-    attributes: Values = Field(default={}, description="left out where there are none")
-
-    @classmethod
-    def of(cls, match: Match) -> MatchOut:
-        """Shape a match."""
-        more = {"attributes": plain(match.attributes)} if match.attributes else {}
-        return cls(
-            key=match.key,
-            values=plain(match.values),
-            score=match.score,
-            weight=match.weight,
-            **more,
-        )
+    attributes: Values = Field(
+        default={}, exclude_if=not_, description="left out where there are none"
+    )
 
 
 class AttentionOut(Out):
@@ -152,26 +145,18 @@ class AnswerOut(Out):
     attention: AttentionOut
     confidence: float | None
     units: dict[str, str] = Field(
-        default={}, description="units by column, attributes too; left out if no column has one"
+        default={},
+        exclude_if=not_,
+        description="units by column, attributes too; left out if no column has one",
     )
-    explanation: dict[str, Any] | None = Field(default=None, description="with explain=1 only")
+    explanation: dict[str, Any] | None = Field(
+        default=None, exclude_if=not_, description="with explain=1 only"
+    )
 
+    @model_validator(mode="before")
     @classmethod
-    def of(cls, answer: Answer) -> AnswerOut:
-        """Shape an answer."""
-        more: dict[str, Any] = {"units": answer.units} if answer.units else {}
-        if answer.explanation is not None:
-            more["explanation"] = answer.explanation
-        return cls(
-            query=answer.query,
-            dataset=answer.dataset,
-            mode=answer.mode,
-            blend=blends(answer.blend),
-            matches=[MatchOut.of(match) for match in answer.matches],
-            attention=AttentionOut.model_validate(answer, from_attributes=True),
-            confidence=answer.confidence,
-            **more,
-        )
+    def _with_attention(cls, given: Any) -> Any:
+        return {**vars(given), "attention": given} if isinstance(given, Answer) else given
 
 
 class AnswersOut(Out):
@@ -198,11 +183,6 @@ class ManualOut(Out):
     total: float = Field(description="what the weights summed to as given")
     blend: dict[str, BlendOut | None]
 
-    @classmethod
-    def of(cls, answer: ManualAnswer) -> ManualOut:
-        """Shape a manual answer."""
-        return cls(weights=answer.weights, total=answer.total, blend=blends(answer.blend))
-
 
 class ComparisonOut(Out):
     """One question put to an exact dictionary, to attention and to weights by hand."""
@@ -213,21 +193,6 @@ class ComparisonOut(Out):
     soft: AnswerOut
     manual: ManualOut | None
     differences: list[str]
-
-    @classmethod
-    def of(cls, comparison: Comparison) -> ComparisonOut:
-        """Shape a comparison."""
-        exact, manual = comparison.exact, comparison.manual
-        return cls(
-            query=comparison.query,
-            dataset=comparison.dataset,
-            exact=ExactOut(
-                found=exact.found, values=None if exact.values is None else plain(exact.values)
-            ),
-            soft=AnswerOut.of(comparison.soft),
-            manual=None if manual is None else ManualOut.of(manual),
-            differences=list(comparison.differences),
-        )
 
 
 class DatasetOut(Out):
@@ -255,11 +220,6 @@ class DatasetOut(Out):
     created: float = Field(description="seconds since 1970, UTC")
     modified: float
 
-    @classmethod
-    def of(cls, description: Description) -> DatasetOut:
-        """Shape a description."""
-        return cls(**{**vars(description), "columns": columns(description.columns)})
-
 
 class DatasetsOut(Out):
     """Every dataset, in order of creation."""
@@ -273,11 +233,6 @@ class EntryOut(Out):
     key: str
     values: Values
     arrived: float = Field(description="seconds since 1970, UTC")
-
-    @classmethod
-    def of(cls, entry: Entry) -> EntryOut:
-        """Shape an entry."""
-        return cls(key=entry.key, values=plain(entry.values), arrived=entry.arrived)
 
 
 class EntriesOut(Out):
@@ -325,20 +280,6 @@ class LoadOut(Out):
         description="texts whose vectors were there, from a dataset or a load that was cut short"
     )
 
-    @classmethod
-    def of(cls, report: LoadReport) -> LoadOut:
-        """Shape a report."""
-        return cls(
-            **{
-                **vars(report),
-                "columns": columns(report.columns),
-                "bad_rows": [BadRowOut(line=line, reason=why) for line, why in report.bad_rows],
-                "preview": [
-                    PreviewOut(key=key, values=plain(values)) for key, values in report.preview
-                ],
-            }
-        )
-
 
 class ProgressOut(Out):
     """How far a job is; what is unknown is null."""
@@ -378,7 +319,7 @@ class JobOut(Out):
             created=job.created,
             started=job.started,
             finished=finished,
-            progress=None if progress is None else ProgressOut(**vars(progress)),
+            progress=None if progress is None else ProgressOut.of(progress),
             result=None if job.report is None else LoadOut.of(job.report),
             problem=None if job.fault is None else describe(job.fault),
         )
@@ -424,42 +365,3 @@ class ProblemTypesOut(Out):
     """Every type of problem."""
 
     problems: list[ProblemTypeOut]
-
-
-def plain(values: Mapping[str, Any]) -> Values:
-    """Values as JSON has them: a vector is a list."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
-    }
-
-
-def columns(given: Iterable[Column]) -> list[ColumnOut]:
-    """Shape columns, without what is not said of them: only a vector has a width."""
-    return [
-        ColumnOut.model_validate({name: of for name, of in vars(column).items() if of})
-        for column in given
-    ]
-
-
-def blends(given: Mapping[str, Blend | None]) -> dict[str, BlendOut | None]:
-    """Shape the blend of each column."""
-    return {name: None if blend is None else _blend(blend) for name, blend in given.items()}
-
-
-def _blend(blend: Blend) -> BlendOut:
-    match blend:
-        case NumberBlend():
-            return NumberBlendOut(**{n: of for n, of in vars(blend).items() if of is not None})
-        case VectorBlend():
-            return VectorBlendOut(**{**vars(blend), "mean": list(blend.mean)})
-        case LabelBlend():
-            return LabelBlendOut(
-                type=blend.type,
-                value=blend.value,
-                probability=blend.probability,
-                distribution=[
-                    ShareOut(value=value, probability=share) for value, share in blend.distribution
-                ],
-                rest=blend.rest,
-                known=blend.known,
-            )
