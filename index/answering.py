@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.answers import Answer, Blend, Column, Match, Mode, bare
-from index.attention import sqrt_d
 from index.blending import blend_attention, blend_given
 from index.confidence import confidence, is_unread
 from index.encoders import EncoderWorker
@@ -21,7 +20,7 @@ from index.masks import AsOf, parse_as_of
 from index.naming import composed
 from index.prediction import with_predictions
 from index.search import AT_ONCE, Attention, Rows, Tau, attend_keys
-from index.settings import parse_tolerance, standing_tolerance
+from index.settings import parse_tolerance, standing_temperature, standing_tolerance
 from index.snapshot import Place, Snapshot
 from index.store import Record
 from index.temperature import Temperature, effective_keys_temperature, parse_temperature
@@ -111,17 +110,13 @@ def _temperature(question: Question, record: Record, encoder: EncoderWorker) -> 
     """Give τ, or what makes it of a query's allowed scores, and where it came from."""
     given = question.temperature
     setting = parse_temperature(record.temperature) if given is None else given
-    amount = setting.amount or 1.0
-    if setting.kind == "effective_keys":
-        return lambda scores: effective_keys_temperature(scores, amount), "effective_keys"
-    if setting.kind == "number":
-        return amount, "setting" if given is None else "given"
-    if setting.kind == "sqrt_d":
-        return sqrt_d(encoder.dimension), "sqrt_d"
-    fitted = record.fitted
-    if fitted is not None:
-        return fitted, "fitted"
-    return encoder.default_temperature, "encoder"
+    amount = setting.amount
+    if setting.kind == "effective_keys" and amount is not None:
+        return lambda scores: effective_keys_temperature(scores, amount), setting.kind
+    tau, source = standing_temperature(setting, record.fitted, encoder.dimension)
+    if tau is None:
+        return encoder.default_temperature, source
+    return tau, "given" if given is not None and source == "setting" else source
 
 
 def answer_softly(

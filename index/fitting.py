@@ -74,7 +74,7 @@ def fit_snapshot(snapshot: Snapshot, setting: str) -> Fit:
         likelihoods = [_likelihood(*of, probes) for of in zip(columns, arrays, strict=True)]
         found = fit_temperature(scores, probes, likelihoods)
     dimension = snapshot.blocks[0].vectors.shape[1]
-    own, _ = standing_temperature(setting, fitted=found, dimension=dimension)
+    own, _ = standing_temperature(setting, found, dimension)
     numbers = [number for number, column in enumerate(columns) if column.type == "number"]
     enough = max(FEWEST_PROBES, SORTED_SCORES // (entries * max(len(numbers), 1)))
     margins: dict[str, Margins] = {}

@@ -11,7 +11,7 @@ from index.attention import sqrt_d
 from index.errors import Fault, InvalidRequest
 from index.search import TOLERANCE
 from index.store import Record
-from index.temperature import parse_temperature, read_number
+from index.temperature import Temperature, parse_temperature, read_number
 
 
 def new_settings(temperature: object, tolerance: object, precision: object) -> dict[str, Any]:
@@ -78,9 +78,12 @@ def standing_tolerance(record: Record) -> float:
 
 
 def standing_temperature(
-    setting: str, *, fitted: float | None, dimension: int | None
+    setting: str | Temperature, fitted: float | None, dimension: int | None
 ) -> tuple[float | None, str]:
-    """Say which τ a dataset's setting stands for, where neither query nor encoder is needed."""
+    """Say which τ a setting stands for, where neither query nor encoder is needed; and its source.
+
+    None where it is solved for each query, or that of the encoder.
+    """
     parsed = parse_temperature(setting)
     if parsed.kind == "number":
         return parsed.amount, "setting"

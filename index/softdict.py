@@ -366,9 +366,7 @@ class SoftDict(MutableMapping[str, Any]):
     def describe(self) -> Description:
         """Tell what it holds, without opening the encoder."""
         record, snapshot = self._moments.present
-        in_use, source = standing_temperature(
-            record.temperature, fitted=record.fitted, dimension=record.dimension
-        )
+        in_use, source = standing_temperature(record.temperature, record.fitted, record.dimension)
         return Description(
             name=record.name,
             entries=len(snapshot),
