@@ -13,9 +13,12 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from index.loading.text import LONGEST_LINE
+
+if TYPE_CHECKING:
+    from _csv import Reader  # what csv.reader makes, whose class has no public name
 
 # The rarer it is in prose and numbers, the earlier: so are ties broken.
 DELIMITERS = ("\t", "|", ";", ",")
@@ -25,16 +28,6 @@ SAMPLE_LINES, SAMPLE_SIZE = 100, 1 << 16  # lines, characters
 _RULE = re.compile(r"\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?")  # under Markdown's header
 _BACKSLASH = re.compile(r"\\(?!\|)")
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?\s*', re.IGNORECASE)
-
-
-class CsvRows(Protocol):
-    """What csv.reader makes, whose class has no public name."""
-
-    line_num: int  # lines read so far
-
-    def __iter__(self) -> Iterator[list[str]]: ...
-
-    def __next__(self) -> list[str]: ...
 
 
 @dataclass(frozen=True)
@@ -48,7 +41,7 @@ class Dialect:
     skipped: int = 0
     markdown: bool = False  # under the header it has a rule
 
-    def rows(self, lines: Iterable[str]) -> CsvRows:
+    def rows(self, lines: Iterable[str]) -> Reader:
         """The csv module's reader, strict: a stray quote is a fault, not part of a cell."""
         # The limit is the process's; it is only ever raised, and a line is bounded already.
         csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))

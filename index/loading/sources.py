@@ -111,16 +111,9 @@ class _Shared(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_SET:
-            self._at = offset
-        elif whence == io.SEEK_CUR:
-            self._at += offset
-        else:
-            with self._lock:
-                self._at = self._file.seek(offset, io.SEEK_END)
-        return self._at
-
-    def tell(self) -> int:
+        with self._lock:
+            self._file.seek(self._at)
+            self._at = self._file.seek(offset, whence)
         return self._at
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
