@@ -436,21 +436,21 @@ def storm(home: Path, keys: RealKeys, count: int) -> Figures:
 def count_sketches(dataset: SoftDict) -> list[float]:
     """Note the seconds of each sketch from now on."""
     took: list[float] = []
-    build = dataset._moments._rebuilder._build
+    build = dataset._moments.rebuilder._build
 
     def timed(go_on: Callable[[], bool]) -> None:
         start = time.perf_counter()
         build(go_on)
         took.append(time.perf_counter() - start)
 
-    dataset._moments._rebuilder._build = timed
+    dataset._moments.rebuilder._build = timed
     return took
 
 
 def close_in_the_middle(catalog: Catalog, dataset: SoftDict) -> tuple[float, bool]:
     """Close while a sketch is made: the seconds that takes, and whether a thread is left."""
     usual, rebuilding.UNSKETCHED = rebuilding.UNSKETCHED, -1.0  # due, if the last one has all, too
-    dataset._moments._rebuilder.start()
+    dataset._moments.rebuilder.start()
     time.sleep(3e-6 * len(dataset))  # 3 s for a million
     assert dataset.settling
     took, _ = seconds(catalog.close)

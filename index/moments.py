@@ -50,7 +50,7 @@ class Moments:
         self._reading = threading.RLock()  # a signal's handler may read, too
         self._first = record
         self._present: Moment | None = None
-        self._rebuilder = Rebuilder(_weakly(self._rebuild))
+        self.rebuilder = Rebuilder(_weakly(self._rebuild))
 
     @property
     def present(self) -> Moment:
@@ -144,29 +144,15 @@ class Moments:
 
     # The sketch
 
-    @property
-    def settling(self) -> bool:
-        """Whether a sketch is being made, or about to be."""
-        return self._rebuilder.busy
-
     def kept(self, places: Sequence[Place]) -> list[int] | None:
         """Give the ids of those entries that an index on disk may have, for who has the turn.
 
         None where there is no index, nor is one being made.
         """
-        snapshot = self.present.snapshot
-        if self.store.home is None or (snapshot.sketch is None and not self.settling):
+        snapshot, all_of_them = self.present.snapshot, self.rebuilder.busy
+        if self.store.home is None or (snapshot.sketch is None and not all_of_them):
             return None
-        all_of_them = self.settling
         return [snapshot.id(place) for place in places if all_of_them or place.block == 0]
-
-    def settle(self) -> None:
-        """Wait for the sketch that is being made, if one is."""
-        self._rebuilder.wait()
-
-    def stop(self, *, wait: bool) -> None:
-        """Make no more sketches; an unfinished one leaves nothing."""
-        self._rebuilder.stop(wait=wait)
 
     def end(self) -> None:
         """Stop, and drop what is kept beside the store: the dataset is there no more.
@@ -174,7 +160,7 @@ class Moments:
         Who still reads it goes on: a file that is mapped outlives its name.
         """
         home, dataset = self.store.home, self.record.id
-        self._rebuilder.end(lambda: None if home is None else generation.drop(home, dataset))
+        self.rebuilder.end(lambda: None if home is None else generation.drop(home, dataset))
 
     def _consider(self, moment: Moment) -> None:
         """Begin to sketch the entries in the background, if that is due.
@@ -183,7 +169,7 @@ class Moments:
         """
         try:
             if not self.store.read_only and self._is_due(moment):
-                self._rebuilder.start()
+                self.rebuilder.start()
         except Exception:
             log.exception("a sketch could not be begun: every key is scanned until it can")
 

@@ -256,7 +256,7 @@ class SoftDict(MutableMapping[str, Any]):
 
     def stop(self, *, wait: bool = True) -> None:
         """Cancel what goes on in the background, for good; an unfinished sketch leaves nothing."""
-        self._moments.stop(wait=wait)
+        self._moments.rebuilder.stop(wait=wait)
 
     def retire(self) -> None:
         """Stop, and drop what is kept beside the store: the dataset is there no more."""
@@ -270,7 +270,7 @@ class SoftDict(MutableMapping[str, Any]):
     @property
     def settling(self) -> bool:
         """Whether something goes on in the background that ``settle`` would wait for."""
-        return self._moments.settling
+        return self._moments.rebuilder.busy
 
     def settle(self) -> None:
         """Wait for what goes on in the background: a large dataset's sketch (see ``search``).
@@ -278,7 +278,7 @@ class SoftDict(MutableMapping[str, Any]):
         Do so before a fork: a child of a dictionary that is being sketched scores every key from
         then on, and may wait for ever at a lock that NumPy's BLAS held.
         """
-        self._moments.settle()
+        self._moments.rebuilder.wait()
 
     def __enter__(self) -> Self:
         return self

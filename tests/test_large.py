@@ -321,7 +321,7 @@ def test_wherever_a_signal_s_handler_writes_while_a_sketch_is_begun_one_is_made_
         assert ended(begun(partial(read, n))), where
         d["key 1"] = float(n)
         d.settle()
-        assert snapshot_of(d).sketch is not None or d._moments._rebuilder._stopping, where
+        assert snapshot_of(d).sketch is not None or d._moments.rebuilder._stopping, where
         assert not d.settling and not any(overlapped), where
         if not where[0]:
             break
