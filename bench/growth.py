@@ -82,7 +82,10 @@ def measure(snapshot: Snapshot, queries: np.ndarray, scan_every: int) -> dict[st
 
 def sketch_bytes(sketch: Sketch) -> int:
     arrays = [getattr(sketch, name) for name in PARTS]
-    return sketch.codes.nbytes + sum(a.nbytes for a in arrays)
+    index = sketch.codes._index
+    means = 4 * index.quantizer.ntotal * index.d
+    codes = index.ntotal * (index.code_size + 8)  # with the row's number
+    return codes + means + sum(a.nbytes for a in arrays)
 
 
 def of_size(real: RealKeys, before: int) -> dict[str, Any]:

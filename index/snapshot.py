@@ -87,6 +87,7 @@ class Snapshot:
         self.labels = tuple(labels)
         self.blocks = tuple(blocks)
         self._starts = list(accumulate((len(block) for block in self.blocks), initial=0))
+        self._left: dict[int, tuple[NDArray[np.bool_], Left]] = {}
 
     @classmethod
     def empty(cls, columns: Sequence[Column]) -> Snapshot:
@@ -202,10 +203,6 @@ class Snapshot:
         if any(allowed is mask for mask in (self.alive, *self.having)):
             self._left[id(allowed)] = (allowed, left)  # as long as it is held, no other has its id
         return left
-
-    @cached_property
-    def _left(self) -> dict[int, tuple[NDArray[np.bool_], Left]]:
-        return {}
 
     def keys_at(self, rows: NDArray[np.int64]) -> tuple[str, ...]:
         """Give the keys of some rows."""

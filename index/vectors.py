@@ -232,15 +232,6 @@ class Codes:
         flat.train(_padded(coded, index.d))
         index.pq = flat.pq
 
-    def __len__(self) -> int:
-        return int(self._index.ntotal)
-
-    @property
-    def nbytes(self) -> int:
-        index = self._index
-        means = 4 * int(index.quantizer.ntotal) * int(index.d)
-        return len(self) * (int(index.code_size) + 8) + means  # with the row's number
-
     def moved(self, rows: Rows, middles: Rows) -> tuple[Rows, Rows]:
         """Move (n, d) rows until each scores with what its code reads what it does with itself.
 

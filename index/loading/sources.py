@@ -127,19 +127,17 @@ class _Shared(io.RawIOBase):
 
 def _spooled(stream: BinaryIO) -> IO[bytes]:
     """Copy a stream to a file without a name, which even kill -9 leaves nothing of."""
-    copy = tempfile.TemporaryFile()  # noqa: SIM115 (Source.close closes it)
-    try:
-        shutil.copyfileobj(stream, copy, BLOCK)
-    except TypeError:
-        copy.close()
-        raise InvalidRequest(Fault("source", "the stream gives text; open it as binary")) from None
-    except (OSError, ValueError) as error:  # a ValueError: it is closed
-        copy.close()
-        raise UnreadableSource(f"the stream cannot be copied: {_words(error)}") from error
-    except BaseException:
-        copy.close()
-        raise
-    return copy
+    with ExitStack() as undo:
+        copy = undo.enter_context(tempfile.TemporaryFile())
+        try:
+            shutil.copyfileobj(stream, copy, BLOCK)
+        except TypeError:
+            fault = Fault("source", "the stream gives text; open it as binary")
+            raise InvalidRequest(fault) from None
+        except (OSError, ValueError) as error:  # a ValueError: it is closed
+            raise UnreadableSource(f"the stream cannot be copied: {_words(error)}") from error
+        undo.pop_all()  # Source.close closes it
+        return copy
 
 
 def _stamp(status: os.stat_result) -> tuple[int, ...]:
