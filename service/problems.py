@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from index import errors as index_errors
+from index import errors as core
 from index.errors import LONGEST_SAID, SoftDictError
 from index.wording import short
 
@@ -57,31 +57,25 @@ class ProblemType:
 
 
 TABLE = (
-    ProblemType(index_errors.InvalidRequest, 422, "invalid-request", "The request has faults"),
-    ProblemType(index_errors.InvalidKey, 422, "invalid-key", "No dictionary can hold this key"),
-    ProblemType(index_errors.UnknownDataset, 404, "unknown-dataset", "No dataset has this name"),
-    ProblemType(index_errors.DatasetExists, 409, "dataset-exists", "The name is taken"),
-    ProblemType(index_errors.UnknownEntry, 404, "unknown-entry", "No entry has this key"),
-    ProblemType(index_errors.WrongValue, 422, "wrong-value", "The column cannot hold this value"),
+    ProblemType(core.InvalidRequest, 422, "invalid-request", "The request has faults"),
+    ProblemType(core.InvalidKey, 422, "invalid-key", "No dictionary can hold this key"),
+    ProblemType(core.UnknownDataset, 404, "unknown-dataset", "No dataset has this name"),
+    ProblemType(core.DatasetExists, 409, "dataset-exists", "The name is taken"),
+    ProblemType(core.UnknownEntry, 404, "unknown-entry", "No entry has this key"),
+    ProblemType(core.WrongValue, 422, "wrong-value", "The column cannot hold this value"),
+    ProblemType(core.UnreadableSource, 422, "unreadable-source", "This cannot be read as a table"),
+    ProblemType(core.BadRows, 422, "bad-rows", "Some rows cannot be loaded"),
+    ProblemType(core.NotEnoughMemory, 507, "not-enough-memory", "The load would not fit in memory"),
     ProblemType(
-        index_errors.UnreadableSource, 422, "unreadable-source", "This cannot be read as a table"
+        core.EncoderUnavailable, 503, "encoder-unavailable", "The encoder cannot be opened"
     ),
-    ProblemType(index_errors.BadRows, 422, "bad-rows", "Some rows cannot be loaded"),
-    ProblemType(
-        index_errors.NotEnoughMemory, 507, "not-enough-memory", "The load would not fit in memory"
-    ),
-    ProblemType(
-        index_errors.EncoderUnavailable, 503, "encoder-unavailable", "The encoder cannot be opened"
-    ),
-    ProblemType(
-        index_errors.EncoderMismatch, 409, "encoder-mismatch", "Written by another encoder"
-    ),
-    ProblemType(index_errors.StoreLocked, 503, "store-locked", "The store is in use", 5),
-    ProblemType(index_errors.Busy, 503, "busy", "Another write goes on", 5),
-    ProblemType(index_errors.DiskFull, 507, "disk-full", "The disk takes no more"),
-    ProblemType(index_errors.StoreClosed, 503, "store-closed", "The store was closed"),
-    ProblemType(index_errors.ReadOnlyStore, 403, "read-only-store", "The store is read-only"),
-    ProblemType(index_errors.StoreCorrupt, 500, "store-corrupt", "The store cannot be read"),
+    ProblemType(core.EncoderMismatch, 409, "encoder-mismatch", "Written by another encoder"),
+    ProblemType(core.StoreLocked, 503, "store-locked", "The store is in use", 5),
+    ProblemType(core.Busy, 503, "busy", "Another write goes on", 5),
+    ProblemType(core.DiskFull, 507, "disk-full", "The disk takes no more"),
+    ProblemType(core.StoreClosed, 503, "store-closed", "The store was closed"),
+    ProblemType(core.ReadOnlyStore, 403, "read-only-store", "The store is read-only"),
+    ProblemType(core.StoreCorrupt, 500, "store-corrupt", "The store cannot be read"),
     ProblemType(errors.MalformedRequest, 400, "malformed-request", "The request cannot be read"),
     ProblemType(
         errors.UnsupportedContent, 415, "unsupported-content", "This content is not read here"
@@ -128,17 +122,17 @@ def said(*statuses: int) -> dict[str | int, Documented]:
 def faults(error: SoftDictError) -> list[FaultOut]:
     """List every single fault that a domain error carries."""
     match error:
-        case index_errors.InvalidRequest():
+        case core.InvalidRequest():
             return [_fault(each) for each in error.faults]
-        case index_errors.BadRows():
+        case core.BadRows():
             return [FaultOut(where=f"line {row.line}", message=row.reason) for row in error.rows]
-        case index_errors.WrongValue():
+        case core.WrongValue():
             return [FaultOut(where=f"values.{error.column}", message=error.message)]
         case _:
             return []
 
 
-def _fault(fault: index_errors.Fault) -> FaultOut:
+def _fault(fault: core.Fault) -> FaultOut:
     where = short(fault.where, LONGEST_PLACE)
     return FaultOut(where=where, message=short(fault.message, LONGEST_SAID))
 
