@@ -5,9 +5,9 @@ opened; its keys and values; the sketch. It holds what the store held at one ver
 dataset. What changed since is read from the store and laid on top.
 
 It is a view, never the truth. Its ``generation.json`` names the dataset, the version, the
-encoder, the columns, and every file with its SHA-256. If anything differs from what the store or
-the disk says, there is no generation: the dataset is read from the store, and a new one is made.
-Arrays are read without pickle.
+encoder, the columns, and every file with its SHA-256, and has one of itself. If anything differs
+from what the store or the disk says, there is no generation: the dataset is read from the store,
+and a new one is made. Arrays are read without pickle.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from index.store import Record
 from index.values import LabelTable
 from index.vectors import Codes, Held, VectorBlock, held_type
 
-FORMAT = 7  # of what the files hold, the state of FAISS's index in them too
+FORMAT = 8  # of what the files hold, the state of FAISS's index in them too
 NOTE = "generation.json"
 VECTORS, CODES, ARRAYS, TEXTS = "vectors.npy", "codes.npy", "arrays.npz", "texts.json"
 PART, OLD = ".part", ".old"  # of a folder's name: not finished, and about to go
@@ -89,6 +89,7 @@ def save(home: Path, record: Record, made: Snapshot) -> None:
         "modified": record.modified,
         "files": {name: _checksum(part / name) for name in (VECTORS, CODES, ARRAYS, TEXTS)},
     }
+    note["seal"] = _seal(note)
     (part / NOTE).write_text(json.dumps(note), encoding="utf-8")
     for path in part.iterdir():
         _to_disk(path)
@@ -110,6 +111,8 @@ def load(home: Path, record: Record) -> tuple[int, Snapshot] | None:
     try:
         said = (folder / NOTE).read_bytes()
         note = json.loads(said)
+        if note.pop("seal") != _seal(note):
+            return None
         files = dict(note["files"])
         if any(note.get(name) != value for name, value in _identity(record).items()):
             return None
@@ -122,7 +125,14 @@ def load(home: Path, record: Record) -> tuple[int, Snapshot] | None:
             return None
         opened = _opened(folder, record)
         return (note["version"], opened) if (folder / NOTE).read_bytes() == said else None
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError):  # the last one is FAISS's
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RuntimeError,
+    ):  # the last one is FAISS's
         return None
 
 
@@ -179,6 +189,11 @@ def _identity(record: Record) -> dict[str, Any]:
         "encoder": record.encoder_identity,
         "columns": [asdict(column) for column in record.columns],
     }
+
+
+def _seal(note: dict[str, Any]) -> str:
+    """Give the checksum of what the note itself says: its version is as good as its files."""
+    return hashlib.sha256(json.dumps(note, sort_keys=True).encode()).hexdigest()
 
 
 def _checksum(path: Path) -> str:

@@ -61,6 +61,11 @@ BARS = (0.5, -1.0, -DEEP)
 HALVINGS = 8  # of the scores that a bar may lie at: to within a hundredth
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
 BLIND_SHARE = 0.1  # of the draws from cells go by the number of keys alone
+RARELY = 0.02  # keys above a score are expected to be missed: that is seldom enough
+BANDS = 16  # of the edge, each with its mean π, to foretell what is missed
+FORETOLD = np.linspace(0, 1, 32)  # for scores in such steps
+LIKELIEST = 0.999  # to be missed: of a key that was found, that is hardly true
+FARTHEST_ASTRAY = 4.5  # standard deviations: of a thousand keys at once, none is told so little of
 MOST_DOUBT = 2.0  # of what a code says of exp(score / τ): the variance of its logarithm
 MOST_HOPED = 600.0  # the logarithm of a number that stays finite when many are added up
 FAR_BELOW = -3.0  # standard deviations, where the normal curve's asymptote is near enough
@@ -125,6 +130,8 @@ class Outlook:
     edge: Floats  # scores that the codes of the others lead to expect, from the bar up
     stray: float  # standard deviation of scores from what codes lead to expect
     bar: float  # the score below which keys are left to the cells
+    least: float  # what codes tell at the bar
+    slope: float  # how much more is expected for each bit more that codes tell
     firsts: Numbers  # (c,) where the allowed rows of each cell begin
     sizes: Numbers  # (c,) how many they are
     hopes: Floats  # (c,) √E[exp(2 (s - bar) / τ); s < bar] of each of them
@@ -181,6 +188,8 @@ class Outlook:
             seen.edge,
             seen.stray,
             seen.bar,
+            seen.least,
+            seen.slope,
             bounds[:-1],
             sizes,
             *np.exp(_log_mean_exp(middles, spreads, powers / temperature, most) / powers),
@@ -210,6 +219,45 @@ class Outlook:
             at_edge = (self.near[taken:] == listed[:, np.newaxis]).any(axis=0)
             drawn = int(np.flatnonzero(at_edge).max(initial=-1))
         return self.near[: taken + max(likely, drawn + 1)]
+
+    @property
+    def surely_found(self) -> float:
+        """A score from which on, however many keys of the head have it, next to none was missed."""
+        begin = float(self.edge[0]) if len(self.edge) else 0.0
+        return self.least + begin / self.slope + FARTHEST_ASTRAY * self._astray
+
+    @property
+    def _astray(self) -> float:
+        """Standard deviation of what codes tell from what a key scores.
+
+        Of normal scores and errors, where ``slope`` more is expected for each bit more that is
+        told, scores stray by √slope of that from what is expected.
+        """
+        return max(self.stray, 1e-9) / math.sqrt(self.slope)
+
+    def highest_missed(self, chances: Floats) -> float:
+        """Give a score above which next to no key was missed, where π at the edge is ``chances``.
+
+        A key of score s is told of too little to be found, and then not drawn at the edge either,
+        with a probability p(s); and for each that was found p / (1 - p) are expected to have been
+        missed (Horvitz & Thompson 1952). -∞ where of all scores of the head that is less than
+        ``RARELY``.
+        """
+        if not len(self.head_scores):
+            return -math.inf
+        scores = np.sort(self.head_scores)[::-1].astype(np.float64)
+        step = len(self.edge) // BANDS
+        told, left_out = np.zeros(BANDS + 1), np.ones(BANDS + 1)  # of the edge's bands, and below
+        told[:-1] = self.edge[: step * BANDS : step] if step else 0.0
+        if step:
+            left_out[:-1] -= chances[: step * BANDS].reshape(BANDS, step).mean(axis=1)
+        left_out[1:] -= left_out[:-1].copy()  # from each band to the next
+        some = scores[-1] + (scores[0] - scores[-1]) * FORETOLD
+        told = (self.least + told / self.slope) / self._astray
+        below = np.exp(_log_normal_share(told[:, np.newaxis] - some / self._astray))
+        missed = np.minimum(np.interp(scores, some, left_out @ below), LIKELIEST)
+        place = int(np.searchsorted(np.cumsum(missed / (1 - missed)), RARELY))
+        return float(scores[place]) if place < len(scores) else -math.inf
 
     def sample(self, shares: Shares, before: Sample | None = None) -> Sample:
         """Draw by ``shares`` beside the head; the same keys whenever the same is asked.
@@ -332,6 +380,8 @@ class _Seen(NamedTuple):
     edge: Floats  # what is expected of the others, less the bar
     stray: float  # standard deviation of scores from what is expected
     bar: float  # what is expected of a row whose code scores as the least of them
+    least: float  # how that code scores
+    slope: float  # how much more is expected for each bit more
 
     @classmethod
     def of(
@@ -363,7 +413,7 @@ class _Seen(NamedTuple):
         off -= lift
         bar = slope * least + lift
         edge = slope * (guesses[taken:] - least)
-        return cls(rows, scores, edge, math.sqrt(float(off @ off) / count), bar)
+        return cls(rows, scores, edge, math.sqrt(float(off @ off) / count), bar, least, slope)
 
 
 def _falling(guesses: Rows) -> Numbers:

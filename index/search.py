@@ -36,6 +36,7 @@ WIDEST = 1.15  # times a normal error is that of a mass where one key has all th
 SHARED_BY = 1_000_000  # effective keys, and it is a normal one
 HIDDEN = 7.0  # deviations of the sketch: a key that scores so far below the best may be missed
 MOST_HIDDEN = 0.003  # of the mass: draws would show that more is missing
+MINOR = 0.25  # of what draws are off by: added in squares, so little counts for nothing
 ROUNDING = 5e-8  # of a float32 cosine, five standard errors: by 1 / τ of it a weight may be off
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 FINEST = 0.01  # τ: below, a key may weigh a lot whose code does not show it, and none is drawn
@@ -81,22 +82,33 @@ class Attention:
     @cached_property
     def doubt(self) -> float:
         """How far off the mass may be, over the mass, at 95 %."""
-        rounded = self.rounding / self.temperature
-        if self.sample is None:
-            return rounded
-        spread = self.sample.standard_error(self.weights[: len(self.sample.rows)])
-        drawn = standard_errors(float(self.state.effective_keys[0])) * spread
         # The three have nothing to do with each other.
-        return math.hypot(drawn, self.hidden, rounded)
+        return math.hypot(self._drawn, self.hidden, self.rounding / self.temperature)
+
+    @cached_property
+    def _drawn(self) -> float:
+        """How far off it may be because keys were drawn, as what was drawn tells."""
+        if self.sample is None:
+            return 0.0
+        spread = self.sample.standard_error(self.weights[: len(self.sample.rows)])
+        return standard_errors(float(self.state.effective_keys[0])) * spread
 
     @cached_property
     def hidden(self) -> float:
-        """What a key would weigh that codes and cells hid: of it, draws leave no trace."""
+        """What a key would weigh that codes or cells hid: of it, draws leave no trace."""
         if self.sample is None:
             return 0.0
-        below = HIDDEN * self.sample.outlook.sketch.deviation
-        weight = math.exp(-below / self.temperature) / float(self.state.mass[0])
-        return min(weight, MOST_HIDDEN)
+        outlook, mass = self.sample.outlook, float(self.state.mass[0])
+        below = HIDDEN * outlook.sketch.deviation / self.temperature
+        of_cells = min(math.exp(-below) / mass, MOST_HIDDEN)
+        if self._weight(outlook.surely_found) < MINOR * self._drawn:
+            return of_cells
+        return max(of_cells, self._weight(outlook.highest_missed(self.sample.shares[0])))
+
+    def _weight(self, score: float) -> float:
+        """Give the weight of a score, no higher than the best."""
+        over = score / self.temperature - float(self.state.peak[0])
+        return min(math.exp(min(over, 0.0)) / float(self.state.mass[0]), 1.0)
 
     @property
     def error(self) -> float:
@@ -310,7 +322,7 @@ def _attend_some(
             if short <= 1:
                 return _with_list(snapshot, part, query, attention, k)
             if attention.hidden * attention.coverage > tolerance:
-                return None  # however many are drawn
+                return None  # it would take nearly all to find it
             step = min(short, GREATEST_STEP) ** 2 * HEADROOM
             drawn = round(drawn * min(step, GREATEST_STEP))
         return None

@@ -582,6 +582,33 @@ def test_a_damaged_index_is_never_served_and_is_made_anew(home, name, fault):
         agrees(d, SEEDS)
 
 
+def sealed(note):
+    """Write a note as the one who made it would have: with a checksum of what it says."""
+    said = {name: of for name, of in note.items() if name != "seal"}
+    seal = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    return json.dumps({**said, "seal": seal})
+
+
+@pytest.mark.parametrize("wrong", [1, -1, 0.5, None])
+def test_a_note_of_another_version_than_was_written_is_never_believed(home, wrong):
+    """One bit of a digit, and values that were changed meanwhile would be those of before."""
+    (folder,) = (home / "generations").iterdir()
+    with SoftDict.open(home) as d:
+        changed = dict.fromkeys(list(SEEDS)[:3], 77.0)
+        for key, value in changed.items():
+            d[key] = value
+    note = json.loads((folder / generation.NOTE).read_text())
+    note["version"] += wrong or 0
+    said = "null" if wrong is None else json.dumps(note)
+    (folder / generation.NOTE).write_text(said)
+    with closing(Store(home, read_only=True)) as store:
+        (record,) = store.records()
+
+    assert generation.load(home, record) is None
+    with SoftDict.open(home) as d:
+        agrees(d, {**SEEDS, **changed})
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -592,7 +619,7 @@ def test_a_damaged_index_is_never_served_and_is_made_anew(home, name, fault):
 def test_an_index_of_something_else_is_never_served(home, change):
     (folder,) = (home / "generations").iterdir()
     note = json.loads((folder / generation.NOTE).read_text())
-    (folder / generation.NOTE).write_text(json.dumps({**note, **change}))
+    (folder / generation.NOTE).write_text(sealed({**note, **change}))
 
     with SoftDict.open(home) as d:
         assert snapshot_of(d).blocks[0].sketch is None
@@ -606,7 +633,7 @@ def test_codes_that_faiss_does_not_read_are_made_anew(home):
     note = json.loads((folder / generation.NOTE).read_text())
     content = (folder / generation.CODES).read_bytes()
     note["files"][generation.CODES] = hashlib.sha256(content).hexdigest()
-    (folder / generation.NOTE).write_text(json.dumps(note))
+    (folder / generation.NOTE).write_text(sealed(note))
 
     with SoftDict.open(home) as d:
         assert snapshot_of(d).blocks[0].sketch is None
@@ -724,10 +751,13 @@ def test_the_format_of_an_index_is_numbered_anew_when_what_it_holds_changes(home
         with np.load(folder / generation.ARRAYS) as arrays:
             parts = set(arrays.files)
 
-    assert generation.FORMAT == 7, "write what the next one holds below"
+        note = json.loads((folder / generation.NOTE).read_text())
+
+    assert generation.FORMAT == 8, "write what the next one holds below"
     assert held == ("IndexIVFPQFastScan", 0, True, 96, 4)
     assert names == {"generation.json", "vectors.npy", "codes.npy", "arrays.npz", "texts.json"}
     assert parts >= set(PARTS)
+    assert json.dumps(note) == sealed(note)
 
 
 def test_an_index_that_is_changed_while_it_is_opened_is_not_served(home, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -778,3 +779,53 @@ def test_what_is_stated_holds_where_all_that_weigh_are_alike(alike, tau):
 
     assert max(off) > 2e-5  # or it would say nothing
     assert within >= 19
+
+
+@pytest.mark.parametrize(("spread", "astray"), [(0.05, 0.03), (0.05, 0.015), (0.1, 0.02)])
+def test_above_the_highest_missed_score_next_to_no_key_is_missed(sketched, spread, astray) -> None:
+    """Beside worlds in which scores, and what codes tell of them, are normal, and all is known."""
+    rows, sketch = sketched
+    rng = np.random.default_rng(0)
+    outlook = Outlook.of(
+        sketch, VectorBlock(rows), rows[0], temperature=0.05, taken=TAKEN, coded=CODED
+    )
+    slope = spread**2 / (spread**2 + astray**2)
+    missed, heights = [], []
+    for _ in range(1_000):
+        scores = spread * rng.standard_normal(N)
+        told = scores + astray * rng.standard_normal(N)
+        order = np.argsort(-told)[:CODED]
+        least = told[order[-1]]
+        world = replace(
+            outlook,
+            head_scores=scores[order[:TAKEN]].astype(np.float32),
+            edge=slope * (told[order[TAKEN:]] - least),
+            stray=astray * slope**0.5,
+            least=float(least),
+            slope=slope,
+        )
+        chances = np.clip(world.edge / world.edge[0] * 1.2, 0.05, 1)
+        height = world.highest_missed(chances)
+        found = order[TAKEN:][rng.random(len(chances)) < chances]
+        left_out = np.ones(N, bool)
+        left_out[order[:TAKEN]] = left_out[found] = False
+        missed.append(np.count_nonzero(left_out & (scores > height)))
+        heights.append(height)
+        assert height <= world.surely_found
+
+    assert 0.005 < np.mean(missed) < 0.05  # RARELY is .02
+    assert np.std(heights) < 0.2 * spread
+
+
+def test_where_codes_show_all_there_is_no_key_is_thought_to_be_missed(sketched) -> None:
+    rows, sketch = sketched
+    outlook = Outlook.of(
+        sketch, VectorBlock(rows), rows[0], temperature=0.05, taken=TAKEN, coded=CODED
+    )
+    chances = np.ones(len(outlook.edge))
+
+    assert replace(outlook, stray=0.0, slope=1.0, least=-1.0).highest_missed(chances) == -np.inf
+    empty = replace(outlook, head_scores=outlook.head_scores[:0], edge=outlook.edge[:0])
+    assert empty.highest_missed(chances[:0]) == -np.inf
+    few = replace(outlook, edge=outlook.edge[:3], stray=1.0)
+    assert few.highest_missed(chances[:3]) == outlook.head_scores.max()
