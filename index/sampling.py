@@ -65,7 +65,6 @@ RARELY = 0.02  # keys above a score are expected to be missed: that is seldom en
 BANDS = 16  # of the edge, each with its mean π, to foretell what is missed
 FORETOLD = np.linspace(0, 1, 32)  # for scores in such steps
 LIKELIEST = 0.999  # to be missed: of a key that was found, that is hardly true
-FARTHEST_ASTRAY = 4.5  # standard deviations: of a thousand keys at once, none is told so little of
 MOST_DOUBT = 2.0  # of what a code says of exp(score / τ): the variance of its logarithm
 MOST_HOPED = 600.0  # the logarithm of a number that stays finite when many are added up
 FAR_BELOW = -3.0  # standard deviations, where the normal curve's asymptote is near enough
@@ -220,11 +219,15 @@ class Outlook:
             drawn = int(np.flatnonzero(at_edge).max(initial=-1))
         return self.near[: taken + max(likely, drawn + 1)]
 
-    @property
-    def surely_found(self) -> float:
-        """A score from which on, however many keys of the head have it, next to none was missed."""
+    def are_found(self, score: float) -> bool:
+        """Tell, by little work, whether next to no key of a score or of more can have been missed.
+
+        As none is left out that its code tells more of than of any at the edge.
+        """
         begin = float(self.edge[0]) if len(self.edge) else 0.0
-        return self.least + begin / self.slope + FARTHEST_ASTRAY * self._astray
+        short = (score - self.least - begin / self.slope) / self._astray
+        above = int(np.count_nonzero(self.head_scores >= score))
+        return above * math.erfc(short / math.sqrt(2)) / 2 < RARELY / 2  # of p / (1 - p), p ≤ ½
 
     @property
     def _astray(self) -> float:

@@ -35,8 +35,7 @@ NORMAL = 1.96  # standard errors within which a normal error stays in 95 %, as a
 WIDEST = 1.15  # times a normal error is that of a mass where one key has all the attention
 SHARED_BY = 1_000_000  # effective keys, and it is a normal one
 HIDDEN = 7.0  # deviations of the sketch: a key that scores so far below the best may be missed
-MOST_HIDDEN = 0.003  # of the mass: draws would show that more is missing
-MINOR = 0.25  # of what draws are off by: added in squares, so little counts for nothing
+MOST_HIDDEN = 0.003  # of the mass: that more is missing draws would show, or codes foretell
 ROUNDING = 5e-8  # of a float32 cosine, five standard errors: by 1 / τ of it a weight may be off
 RANDOM_ACCESS = 4.0  # times longer a scattered key takes than one in a scan
 FINEST = 0.01  # τ: below, a key may weigh a lot whose code does not show it, and none is drawn
@@ -95,20 +94,20 @@ class Attention:
 
     @cached_property
     def hidden(self) -> float:
-        """What a key would weigh that codes or cells hid: of it, draws leave no trace."""
+        """What a key would weigh that codes or cells hid: of it, draws leave no trace.
+
+        By what codes tell, where that comes to more than is stated anyway.
+        """
         if self.sample is None:
             return 0.0
-        outlook, mass = self.sample.outlook, float(self.state.mass[0])
-        below = HIDDEN * outlook.sketch.deviation / self.temperature
-        of_cells = min(math.exp(-below) / mass, MOST_HIDDEN)
-        if self._weight(outlook.surely_found) < MINOR * self._drawn:
+        outlook, tau = self.sample.outlook, self.temperature
+        mass, peak = float(self.state.mass[0]), float(self.state.peak[0])
+        of_cells = min(math.exp(-HIDDEN * outlook.sketch.deviation / tau) / mass, MOST_HIDDEN)
+        if outlook.are_found(tau * (peak + math.log(MOST_HIDDEN * mass))):
             return of_cells
-        return max(of_cells, self._weight(outlook.highest_missed(self.sample.shares[0])))
-
-    def _weight(self, score: float) -> float:
-        """Give the weight of a score, no higher than the best."""
-        over = score / self.temperature - float(self.state.peak[0])
-        return min(math.exp(min(over, 0.0)) / float(self.state.mass[0]), 1.0)
+        missed = outlook.highest_missed(self.sample.shares[0]) / tau - peak
+        of_codes = min(math.exp(min(missed, 0.0)) / mass, 1.0)
+        return of_codes if of_codes > MOST_HIDDEN else of_cells
 
     @property
     def error(self) -> float:
