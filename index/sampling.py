@@ -222,7 +222,7 @@ class Outlook:
     def are_found(self, score: float) -> bool:
         """Tell, by little work, whether next to no key of a score or of more can have been missed.
 
-        As none is left out that its code tells more of than of any at the edge.
+        All are in the head of which codes tell more than of the first at the edge.
         """
         begin = float(self.edge[0]) if len(self.edge) else 0.0
         short = (score - self.least - begin / self.slope) / self._astray

@@ -81,16 +81,13 @@ class Attention:
     @cached_property
     def doubt(self) -> float:
         """How far off the mass may be, over the mass, at 95 %."""
-        # The three have nothing to do with each other.
-        return math.hypot(self._drawn, self.hidden, self.rounding / self.temperature)
-
-    @cached_property
-    def _drawn(self) -> float:
-        """How far off it may be because keys were drawn, as what was drawn tells."""
+        rounded = self.rounding / self.temperature
         if self.sample is None:
-            return 0.0
+            return rounded
         spread = self.sample.standard_error(self.weights[: len(self.sample.rows)])
-        return standard_errors(float(self.state.effective_keys[0])) * spread
+        drawn = standard_errors(float(self.state.effective_keys[0])) * spread
+        # The three have nothing to do with each other.
+        return math.hypot(drawn, self.hidden, rounded)
 
     @cached_property
     def hidden(self) -> float:
