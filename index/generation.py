@@ -125,14 +125,8 @@ def load(home: Path, record: Record) -> tuple[int, Snapshot] | None:
             return None
         opened = _opened(folder, record)
         return (note["version"], opened) if (folder / NOTE).read_bytes() == said else None
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RuntimeError,
-    ):  # the last one is FAISS's
+    # A RuntimeError is FAISS's.
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError):
         return None
 
 

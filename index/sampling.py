@@ -243,8 +243,8 @@ class Outlook:
 
         A key of score s is told of too little to be found, and then not drawn at the edge either,
         with a probability p(s); and for each that was found p / (1 - p) are expected to have been
-        missed (Horvitz & Thompson 1952). -∞ where of all scores of the head that is less than
-        ``RARELY``.
+        missed (Horvitz & Thompson 1952). That is rough where codes tell less than half of what
+        there is. -∞ where of all scores of the head it is less than ``RARELY``.
         """
         if not len(self.head_scores):
             return -math.inf

@@ -655,14 +655,18 @@ def _write(output: Path, blocks: Iterator[bytes]) -> None:
             with output.open("wb") as stream:
                 stream.writelines(blocks)
         else:
+            file = Path(os.path.realpath(output))  # where a link points, not the link
             with _tidied_up():
-                _replace(
-                    Path(os.path.realpath(output)), blocks
-                )  # where a link points, not the link
+                _replace(file, blocks)
     except OSError as error:
         from .errors import ServiceError
 
         raise ServiceError(f"cannot write {output}: {error.strerror}") from None
+
+
+def _end(number: int, _: object) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # a second one would end what is tidied up, too
+    sys.exit(128 + number)
 
 
 @contextmanager
@@ -674,7 +678,7 @@ def _tidied_up() -> Iterator[None]:
     numbers = {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
     ours = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
     for number in ours:
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+        signal.signal(number, _end)
     try:
         yield
     finally:

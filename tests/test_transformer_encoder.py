@@ -205,6 +205,17 @@ def test_of_a_model_that_was_downloaded_the_hub_is_asked_nothing(
     assert hub.asked == []  # type: ignore[attr-defined]
 
 
+def test_names_that_the_library_reads_as_they_stand_are_found_so(
+    cached: Path, hub: ThreadingHTTPServer
+) -> None:
+    cached.rename(cached.parent / "models--bert-base-uncased")
+
+    said = opened("bert-base-uncased", cached.parent, f"http://127.0.0.1:{hub.server_port}")
+
+    assert said.startswith("st:bert-base-uncased@abc0abc0abc0 ")
+    assert hub.asked == []  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("lost", ["modules.json", "1_Pooling/config.json"])
 def test_what_a_download_left_out_is_asked_for(
     cached: Path, hub: ThreadingHTTPServer, lost: str

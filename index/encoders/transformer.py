@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -91,7 +90,7 @@ def _from_here_or_the_hub(name: str, load: Callable[..., Any]) -> Any:
 
     It may be out of reach, or have another version by now than the one that datasets are of.
     """
-    if Path(name).is_dir():
+    if Path(name).is_dir() or name.count("/") > 1:  # a folder, if it is there
         return load()
     if _is_downloaded(name):
         with suppress(Exception):  # not all of it
@@ -125,10 +124,8 @@ def _content(folder: Path) -> str:
 
 def _commit(name: str) -> str | None:
     """Find the commit that a model was loaded at: its snapshot in the hub's cache goes by it."""
-    for repository, file in itertools.product(
-        (_repository(name), name), ("modules.json", "config.json")
-    ):
-        found = _cached(repository, file)
+    for file in ("modules.json", "config.json"):
+        found = _cached(_repository(name), file)
         if isinstance(found, str):
             return Path(found).parent.name[:12]
     return None
@@ -152,4 +149,8 @@ def _cache() -> str | None:
 
 
 def _repository(name: str) -> str:
-    return name if "/" in name else f"sentence-transformers/{name}"  # as the library reads it
+    """Say where on the hub the library looks for a model."""
+    from sentence_transformers.util.misc import ORIGINAL_TRANSFORMER_MODELS
+
+    own = "/" in name or name.lower() in ORIGINAL_TRANSFORMER_MODELS
+    return name if own else f"sentence-transformers/{name}"

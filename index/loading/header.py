@@ -28,9 +28,7 @@ ID_NAMES = ("id", "codigo", "code")  # keys only where no other column has text
 MANY_YEARS = 3  # in order are hardly prices
 FEW_YEARS = 4  # times as many cells as are like years, and they are numbers
 _COUNTED = re.compile(r"[1-9]\d{0,2}|0", re.ASCII)
-_MOMENT = re.compile(  # a date, a time or both
-    r"\d{1,4}([/.\-])\d\d?\1\d{1,4}(?:[T ]\d\d?:\d\d.*)?|\d\d?:\d\d(?::\d\d)?", re.ASCII
-)
+_DATE = re.compile(r"\d{1,4}([/.\-])\d\d?\1\d{1,4}(?:[T ]\d\d?:\d\d.*)?", re.ASCII)
 _YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
 
 
@@ -140,7 +138,9 @@ def _below_titles(sample: Sequence[str], dialect: Dialect) -> tuple[int, list[li
                 table += [row] if any(map(str.strip, row)) else []
             else:
                 titles += any(map(str.strip, row))
-    filled = [row for row in table if any(map(str.strip, row[1:]))]  # without the notes
+    while table and not any(map(str.strip, table[-1][1:])):
+        table.pop()
+    filled = [row for row in table if any(map(str.strip, row[1:]))]  # without notes between them
     table = filled if 2 * len(filled) > len(table) else []
     return line, table if titles and len({len(row) for row in table}) == 1 else []
 
@@ -242,7 +242,7 @@ def _is_a_value(cells: Sequence[str]) -> bool:
     if not first or not filled:
         return False
     repeat = 3 * len({first, *filled}) <= 2 * (1 + len(filled))
-    return (repeat and first in filled) or all(map(_MOMENT.fullmatch, (first, *filled)))
+    return (repeat and first in filled) or all(map(_DATE.fullmatch, (first, *filled)))
 
 
 def fold(name: str) -> str:

@@ -93,7 +93,7 @@ class ParquetReader(Reader):
         labels = [n for n, c in called if n in self.names and c in indexes]
         noted = composed(metadata.get(KEY_NOTE, b"").decode("utf-8", "replace"))
         self.key = noted or (labels[0] if len(labels) == 1 else None)
-        self.may_be_empty = noted in self.names
+        self.may_be_empty = bool(noted) and noted in self.names
         self.unnamed = [name for name in labels if _UNNAMED_INDEX.fullmatch(name)]
 
     @contextmanager

@@ -105,22 +105,25 @@ def open_text(source: Source, encoding: str) -> Iterator[TextIO]:
 
 def _undecodable(error: UnicodeError, encoding: str) -> str:
     if isinstance(error, UnicodeDecodeError):
+        name = encoding.removesuffix("-sig")
         if error.reason in CUT_SHORT:
-            return "it ends in the middle of a character: was it cut short?"
-        byte, name = error.object[error.start], encoding.removesuffix("-sig")
+            return (
+                f"it ends in the middle of a character: it was cut short, or is not {name}; "
+                "then give its encoding"
+            )
+        byte = error.object[error.start]
         return f"byte 0x{byte:02x} is not {name}; give its encoding"
     return f"{error}; give its encoding"
 
 
 def bounded_lines(text: TextIO, name: str) -> Iterator[str]:
-    """Give the lines, without byte order marks: files that were joined have one in the middle."""
     for number, line in enumerate(iter(lambda: text.readline(LONGEST_LINE), ""), 1):
         if len(line) == LONGEST_LINE:
             raise UnreadableSource(
                 f"{name}: line {number} is longer than {LONGEST_LINE:,} characters; "
                 "is it a table of text?"
             )
-        yield line.lstrip("\ufeff")
+        yield line
 
 
 def detect_encoding(source: Source) -> str:
