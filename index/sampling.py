@@ -251,13 +251,13 @@ class Outlook:
         scores = np.sort(self.head_scores)[::-1].astype(np.float64)
         step = len(self.edge) // BANDS
         told, left_out = np.zeros(BANDS + 1), np.ones(BANDS + 1)  # of the edge's bands, and below
-        told[:-1] = self.edge[: step * BANDS : step] if step else 0.0
         if step:
+            told[:-1] = self.edge[: step * BANDS : step]
             left_out[:-1] -= chances[: step * BANDS].reshape(BANDS, step).mean(axis=1)
         left_out[1:] -= left_out[:-1].copy()  # from each band to the next
         some = scores[-1] + (scores[0] - scores[-1]) * FORETOLD
-        told = (self.least + told / self.slope) / self._astray
-        below = np.exp(_log_normal_share(told[:, np.newaxis] - some / self._astray))
+        told = self.least + told / self.slope
+        below = np.exp(_log_normal_share((told[:, np.newaxis] - some) / self._astray))
         missed = np.minimum(np.interp(scores, some, left_out @ below), LIKELIEST)
         place = int(np.searchsorted(np.cumsum(missed / (1 - missed)), RARELY))
         return float(scores[place]) if place < len(scores) else -math.inf

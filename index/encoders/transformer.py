@@ -125,7 +125,7 @@ def _content(folder: Path) -> str:
 def _commit(name: str) -> str | None:
     """Find the commit that a model was loaded at: its snapshot in the hub's cache goes by it."""
     for file in ("modules.json", "config.json"):
-        found = _cached(_repository(name), file)
+        found = _cached(name, file)
         if isinstance(found, str):
             return Path(found).parent.name[:12]
     return None
@@ -134,14 +134,14 @@ def _commit(name: str) -> str | None:
 def _is_downloaded(name: str) -> bool:
     """Tell whether the cache knows of the files that a model begins with: others come after."""
     first = ("modules.json", "config_sentence_transformers.json")
-    return all(_cached(_repository(name), file) is not None for file in first)
+    return all(_cached(name, file) is not None for file in first)
 
 
-def _cached(repository: str, file: str) -> object:
-    """Find a file in the hub's cache: its path, or what says that there is none; None: unknown."""
+def _cached(name: str, file: str) -> object:
+    """Find a model's file in the hub's cache: a path, or what says it has none; None: unknown."""
     from huggingface_hub import try_to_load_from_cache
 
-    return try_to_load_from_cache(repository, file, cache_dir=_cache())
+    return try_to_load_from_cache(_repository(name), file, cache_dir=_cache())
 
 
 def _cache() -> str | None:

@@ -44,13 +44,14 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
     frame, and others where a name stands over a number. Columns in which no row has anything are
     not looked at.
     """
-    columns = [cells for cells in zip_longest(*rows, fillvalue="") if "".join(cells).strip()]
-    names = [cells[0].strip() for cells in columns]
+    every = ([cell.strip() for cell in cells] for cells in zip_longest(*rows, fillvalue=""))
+    columns = [cells for cells in every if any(cells)]
+    names = [cells[0] for cells in columns]
     if _names_keys(names):
         return True
     if len(rows) < 2 or len(names) < 2:
         return False
-    below = [cells[1].strip() for cells in columns]
+    below = [cells[1] for cells in columns]
     if any(map(_are_measured, names, [_first_value(cells[1:]) for cells in columns])):
         return False
     # Of files that were put one behind the other, each has the header.
@@ -62,7 +63,7 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
         return _are_names(named) and _stand_over_a_value(named)
     if not _is_name(names[0]) and (names[0] or not below[0]):
         return False
-    return _name_values(names[0], [[cell.strip() for cell in cells] for cells in columns[1:]])
+    return _name_values(names[0], columns[1:])
 
 
 def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
@@ -237,7 +238,7 @@ def _are_measured(above: str, below: str) -> bool:
 
 def _is_a_value(cells: Sequence[str]) -> bool:
     """Say whether a first cell is one of its column's labels, which repeat, or of its dates."""
-    first, *below = map(str.strip, cells)
+    first, *below = cells
     filled = list(filter(None, below))
     if not first or not filled:
         return False

@@ -49,6 +49,7 @@ from index.loading.units import is_measure
 ENOUGH_SHARE, ENOUGH_CELLS = 0.95, 20
 MOST_CATEGORIES, LONGEST_CATEGORY = 1_000, 100
 _OF_FILES: Mapping[str | None, Style] = {",": "point", ";": "comma"}  # separated so
+_SHARES = {"%", "‰"}  # units that are no measure of anything
 _GAPS = ("missing", "mark")
 _NO_LABELS = (*_GAPS, "list", "other")
 NAMED = 3  # distinct cells of a kind, which notes may name
@@ -150,9 +151,9 @@ class Profile:
 
         Whatever else tells goes before, and of other columns' prices 1.250 % says nothing.
         """
-        units = {kind.unit for kind in self._either()} - {""}
+        units = self._units()
         dots, commas = self._spelled("dot_either"), self._spelled("comma_either")
-        if delimiter == "," or not units or (dots and commas) or not units <= {"%", "‰"}:
+        if delimiter == "," or not units or units - _SHARES or (dots and commas):
             return None
         return "point" if dots else "comma"
 
@@ -160,9 +161,13 @@ class Profile:
         names = ("dot_either", "comma_either")
         return [kind for kind in self.kinds if kind.name.removeprefix(QUOTED) in names]
 
+    def _units(self) -> set[str]:
+        """Give the units of what fits both styles."""
+        return {kind.unit for kind in self._either()} - {""}
+
     def _are_prices(self) -> bool:
         """Say whether what fits both styles is money, and for no measure of something."""
-        units = {kind.unit for kind in self._either()} - {"", "%", "‰"}
+        units = self._units() - _SHARES
         return bool(units) and not any(is_measure(unit) or "/" in unit for unit in units)
 
     def style(self, others: Shown, delimiter: str | None) -> Style | None:

@@ -590,8 +590,8 @@ function swatch(vector, className = "") {
 // A value in large letters, or as the colour that it is.
 function large(name, value, words, className = "") {
   if (colours.includes(name) && value) return [swatch(value, "large"), element("div", "column", words)];
-  const made = element("div", words.length > LONGEST ? `${className} long` : className, words);
-  return [words.length > LONGEST ? cutting(made) : made];
+  if (words.length <= LONGEST) return [element("div", className, words)];
+  return [cutting(element("div", `${className} long`, words))];
 }
 
 const drawVector = (blend, _, name) => large(name, blend.mean, brief(blend, name), "headline");
@@ -955,7 +955,7 @@ function drawCondition(own) {
   if (!best) return "";
   const held = glimpsed.map((entry) => entry[best.name]);
   if (best.type !== "number") {
-    const label = held.find((value) => typeof value === "string" && value.length <= LONGEST && !/[\r\n]/.test(value));
+    const label = held.find((value) => typeof value === "string" && value.length <= LONGEST && value === onOneLine(value));
     return `${spelled(best.name)} = ${label === undefined ? "…" : `"${label.replaceAll('"', '""')}"`}`;
   }
   const values = held.filter((value) => typeof value === "number").sort((one, other) => one - other);
@@ -967,7 +967,7 @@ function drawCondition(own) {
 const onOneLine = (words) => words.replace(/\s*[\r\n]+\s*/g, " ");
 
 function oneLiners(keys) {
-  const whole = keys.filter((key) => !/[\r\n]/.test(key));
+  const whole = keys.filter((key) => key === onOneLine(key));
   return whole.length ? whole : keys.map(onOneLine);
 }
 
