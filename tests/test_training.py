@@ -1690,6 +1690,7 @@ def test_an_export_takes_the_place_of_the_last_one_whatever_a_killed_one_left(
     out = tmp_path / "new/folder/encoder"
     export_student(tmp_path, out)
     (out / "README.md").write_text("the card")
+    (out / "LICENSE").write_text("the teacher's licence")
     (out.parent / "encoder.old").mkdir()
     (out.parent / "encoder.old/left").touch()
 
@@ -1697,6 +1698,7 @@ def test_an_export_takes_the_place_of_the_last_one_whatever_a_killed_one_left(
 
     assert list(out.parent.iterdir()) == [out]
     assert (out / "README.md").read_text() == "the card"
+    assert (out / "LICENSE").read_text() == "the teacher's licence"
     assert json.loads((out / "softdict.json").read_text())["dimension"] == 8
 
 

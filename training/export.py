@@ -1,7 +1,7 @@
 """Write the folder the product ships: fp16 weights, int8 body for ONNX Runtime, softdict.json.
 
 The new folder is built beside the old one and takes its place by a rename, so that nobody ever
-reads half of it. The card (README.md) is written by hand and carried over.
+reads half of it. The card (README.md) and the licence are written by hand and carried over.
 """
 
 import copy
@@ -21,6 +21,7 @@ from training import arguments, in_words, quantise, student
 
 SAMPLE = 16_000  # training texts whose mean is taken
 WATCHED = 8_000  # of them, by which the body's maps are rounded
+BY_HAND = {"README.md", "LICENSE"}
 TAKEN = 0.3  # of the mean's direction; chosen on the development data, as the card says
 LANGUAGES = ["es", "en", "pt", "fr", "de", "it"]
 
@@ -154,7 +155,7 @@ def taken_away(dense: torch.Tensor) -> torch.Tensor:
 
 
 def write(
-    fresh: Path, tokenizer, body, texts: list[str], dense: torch.Tensor, measured: dict, card: Path
+    fresh: Path, tokenizer, body, texts: list[str], dense: torch.Tensor, measured: dict, out: Path
 ) -> None:
     """Fill a new folder with all that ships."""
     body.config.name_or_path = ""
@@ -169,19 +170,23 @@ def write(
         "dimension": body.config.hidden_size, "max_tokens": student.MAX_TOKENS,
         "languages": LANGUAGES, **measured,
     })  # fmt: skip
-    if card.exists():
-        shutil.copy(card, fresh / "README.md")
+    for path in (out / name for name in BY_HAND):
+        if path.exists():
+            shutil.copy(path, fresh)
     fresh.chmod(0o755)
     for path in fresh.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def export(sources: list[Path], prepared: Path, calibration: Path | None, out: Path) -> None:
-    card = out / "README.md"
     fresh, replaced = (out.with_name(out.name + end) for end in (".new", ".old"))
     if replaced.exists() and not out.exists():  # an export was killed between the two renames
         replaced.rename(out)
-    if out.exists() and not (out / "softdict.json").exists() and set(out.iterdir()) - {card}:
+    if (
+        out.exists()
+        and not (out / "softdict.json").exists()
+        and {path.name for path in out.iterdir()} - BY_HAND
+    ):
         raise SystemExit(f"{out} is no exported encoder: remove it, or name another folder")
     out.parent.mkdir(parents=True, exist_ok=True)
     measured = json.loads(calibration.read_text()) if calibration else {"temperature": 0.1}
@@ -193,7 +198,7 @@ def export(sources: list[Path], prepared: Path, calibration: Path | None, out: P
     shutil.rmtree(fresh, ignore_errors=True)  # an export was killed before it was whole
     fresh.mkdir()
     try:
-        write(fresh, tokenizer, body, texts, dense, measured, card)
+        write(fresh, tokenizer, body, texts, dense, measured, out)
         if out.exists():
             if replaced.exists():  # an export was killed before it had removed it
                 shutil.rmtree(replaced)
