@@ -67,10 +67,7 @@ def parse_question(
 ) -> Question:
     """Check the arguments of a search of a dataset with these columns.
 
-    Raises
-    ------
-    InvalidRequest
-        With every fault of them at once.
+    Raise InvalidRequest with every fault of them at once.
     """
     faults: list[Fault] = []
 

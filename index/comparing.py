@@ -17,10 +17,7 @@ from index.wording import SHOWN, rounded, whole
 def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) -> ManualAnswer:
     """Blend under weights that a person chose; they are scaled to sum to one.
 
-    Raises
-    ------
-    InvalidRequest
-        Naming every key that is unknown and every weight that is not one.
+    Raise InvalidRequest, naming every key that is unknown and every weight that is not one.
     """
     if not isinstance(given, Mapping):
         raise InvalidRequest(Fault("weights", 'write weights by key: {"a": 3, "b": 1}'))

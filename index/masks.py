@@ -47,12 +47,8 @@ def parse_as_of(value: object) -> AsOf | None:
     """Read ``as_of``: a count of entries, or an ISO 8601 date or time.
 
     Digits alone, up to seven, are a position (``3`` or ``"3"``: the first three entries). A time
-    without a zone is UTC. A date without a time takes in the whole day.
-
-    Raises
-    ------
-    InvalidRequest
-        If it is none of these.
+    without a zone is UTC. A date without a time takes in the whole day. Raise InvalidRequest if it
+    is none of these.
     """
     if value is None:
         return None

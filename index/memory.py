@@ -35,17 +35,9 @@ GB = 10**9
 def load_memory(
     entries: int, dimension: int, columns: Sequence[Column], text_bytes: int
 ) -> tuple[float, int]:
-    """Estimate the bytes of one entry of a load, and those the load holds for a while beside.
+    """Estimate the bytes of one new entry of a load, and those it holds for a while beside.
 
-    Parameters
-    ----------
-    entries : int
-        New entries.
-    dimension : int
-        Components of a vector.
-    columns : sequence of Column
-    text_bytes : int
-        Of the characters of all keys and texts together.
+    ``text_bytes`` are of the characters of all keys and texts together.
     """
     each = ENTRY + 4 * dimension + text_bytes / max(entries, 1)
     row = 600 + 8 * dimension  # a waiting row, and its vector twice
@@ -72,10 +64,7 @@ def check_fits(
 ) -> None:
     """Refuse a load that memory would not hold.
 
-    Raises
-    ------
-    NotEnoughMemory
-        With the bytes it needs, those there are, and what would fit.
+    Raise NotEnoughMemory with the bytes it needs, those there are, and what would fit.
     """
     each, beside = load_memory(entries, dimension, columns, text_bytes)
     needed = round(entries * each) + beside

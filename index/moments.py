@@ -181,10 +181,7 @@ class Moments:
     def _rebuild(self, go_on: Go) -> None:
         """Sketch the entries of the moment, if that is due; keep it on disk, show it to readers.
 
-        Raises
-        ------
-        Cancelled
-            Once ``go_on`` says no.
+        Raise Cancelled once ``go_on`` says no.
         """
         with self.turn:
             record, snapshot = self.present

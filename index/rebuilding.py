@@ -76,12 +76,7 @@ def sketched(
     """Make one sketched block of a snapshot's entries, its vectors on disk if there is a home.
 
     With ``half`` these are held in 16 bits a component. Labels are numbered anew, so that those
-    which no entry has any more are gone.
-
-    Raises
-    ------
-    Cancelled
-        Once ``go_on`` says no.
+    which no entry has any more are gone. Raise Cancelled once ``go_on`` says no.
     """
     rows = StackedRows(snapshot)
     made: Held = (  # first of all: where the disk has no room, no sketch is made for nothing

@@ -24,12 +24,8 @@ def new_settings(temperature: object, tolerance: object, precision: object) -> d
 def parse_settings(given: Mapping[str, object]) -> dict[str, Any]:
     """Read a dataset's settings by name, as the store keeps them.
 
-    None is the default temperature and the default tolerance.
-
-    Raises
-    ------
-    InvalidRequest
-        With every fault of them at once.
+    None is the default temperature and the default tolerance. Raise InvalidRequest with every fault
+    of them at once.
     """
     parsed: dict[str, Any] = {}
     faults: list[Fault] = []
@@ -52,13 +48,7 @@ def parse_settings(given: Mapping[str, object]) -> dict[str, Any]:
 
 
 def parse_tolerance(value: object) -> float:
-    """Read a wanted total variation error: a number from 0 (exact) to below 1.
-
-    Raises
-    ------
-    InvalidRequest
-        If it is anything else.
-    """
+    """Read a total variation error from 0 (exact) to below 1; raise InvalidRequest otherwise."""
     number = read_number(value) if isinstance(value, Real | str) else None
     if isinstance(value, bool) or number is None or not 0 <= number < 1:
         message = "write a number from 0 (every key is scored) to below 1, such as 0.03"

@@ -60,10 +60,7 @@ class Temperature:
 def parse_temperature(value: object) -> Temperature:
     """Read 0.1, ``"0.1"``, ``"sqrt_d"``, ``"auto"`` or ``"effective_keys:5"``.
 
-    Raises
-    ------
-    InvalidRequest
-        If it is none of these, or a number that is not positive and finite.
+    Raise InvalidRequest if it is none of these, or a number not from ``SMALLEST`` to ``GREATEST``.
     """
     if isinstance(value, Temperature):
         value = str(value)

@@ -92,12 +92,8 @@ def cast_rows(given: Mapping[str, object], snapshot: Snapshot) -> list[Row]:
 def cast_row(value: object, snapshot: Snapshot, key: str) -> tuple[Value, ...]:
     """Cast a key's value, bare or by column, to the columns' types.
 
-    Raises
-    ------
-    WrongValue
-        If one value will not do, and nothing else is wrong.
-    InvalidRequest
-        With all that is wrong.
+    Raise WrongValue if one value will not do, and nothing else is wrong; else InvalidRequest with
+    all that is.
     """
     columns = snapshot.columns
     given = by_column(value, columns)

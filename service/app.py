@@ -39,10 +39,7 @@ class KeyConverter(BaseConverter):
 def create_app(settings: Settings) -> Api:
     """Make the application, on the store in ``settings.home``.
 
-    Raises
-    ------
-    StoreLocked, StoreCorrupt, ReadOnlyStore
-        If the store cannot be opened for writing.
+    Raise StoreLocked, StoreCorrupt or ReadOnlyStore if it cannot be opened for writing.
     """
     app = Api(
         "service",

@@ -114,10 +114,8 @@ def load_settings(
 ) -> Settings:
     """Read the settings: flags, then variables, then defaults.
 
-    Raises
-    ------
-    SettingsError
-        With a line for each variable that names no setting and each value out of bounds.
+    Raise SettingsError with a line for each variable that names no setting and each value out of
+    bounds.
     """
     known = {variable(name): name for name in Settings.model_fields}
     given = {name: value for name, value in environ.items() if name.startswith(PREFIX)}

@@ -129,10 +129,8 @@ def bounded_lines(text: TextIO, name: str) -> Iterator[str]:
 def detect_encoding(source: Source) -> str:
     """Name the encoding of the whole text: a BOM's, UTF-8 if all of it is, else a likely one.
 
-    Raises
-    ------
-    UnreadableSource
-        Where one part is UTF-8 and another is not: either reading would spoil one of them.
+    Raise UnreadableSource where one part is UTF-8 and another is not: either reading would spoil
+    one of them.
     """
     with source.open() as stream:
         head = stream.read(BLOCK)

@@ -49,13 +49,8 @@ def write_table(
 
     Where a column of values has the name of the column of keys, the keys take another. With a
     decimal comma, CSV is as spreadsheets read it where that is usual: with ``;`` between cells,
-    and a byte order mark.
-
-    Raises
-    ------
-    InvalidRequest
-        If the format is none of csv, jsonl and parquet, or cannot be written so: at once, not at
-        the first block.
+    and a byte order mark. Raise InvalidRequest at once, not at the first block, if the format is
+    none of csv, jsonl and parquet, or cannot be written so.
     """
     writers: dict[str, Writer] = {
         "csv": partial(_csv, decimal=decimal),

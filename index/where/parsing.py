@@ -19,12 +19,8 @@ def parse_where(
     """Read ``where``: text, the JSON form as text (it starts with a brace), or as a mapping.
 
     Without ``columns`` only the form is checked, not what the columns are; ``key_column`` is that
-    of the keys, which no condition can be on.
-
-    Raises
-    ------
-    InvalidRequest
-        With every fault, each with its place: the character in a text, the path in JSON.
+    of the keys, which no condition can be on. Raise InvalidRequest with every fault, each with its
+    place: the character in a text, the path in JSON.
     """
     if given is None:
         return None
