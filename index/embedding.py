@@ -20,10 +20,8 @@ from index.store import Store
 class Embedding:
     """The vectors of one write. Call ``done`` once it is committed.
 
-    Attributes
-    ----------
-    embedded, reused : int
-        Texts that were encoded, and texts whose vectors were there.
+    It counts texts that were encoded (``embedded``), and those whose vectors were there
+    (``reused``).
     """
 
     def __init__(self, store: Store) -> None:

@@ -121,16 +121,8 @@ def build_sketch(
 ) -> tuple[NDArray[np.int64], Sketch]:
     """Sketch (n, d) unit rows, at least as many as a code has values: 16.
 
-    Returns
-    -------
-    order : (n,) int64 array
-        How the rows must stand: the sketch is of ``rows[order]``.
-    sketch : Sketch
-
-    Raises
-    ------
-    Cancelled
-        As soon as ``go_on`` says no; it is asked every second or so.
+    Give the (n,) order in which the rows must stand, and the sketch, which is of ``rows[order]``.
+    Raise Cancelled as soon as ``go_on`` says no; it is asked every second or so.
     """
 
     def look() -> None:

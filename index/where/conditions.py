@@ -91,12 +91,9 @@ def join(kind: type[And] | type[Or], parts: Sequence[Where]) -> Where:
 
 
 def where_mask(where: Where, snapshot: Snapshot) -> Mask:
-    """Tell of which rows, the deleted ones included, a condition holds.
+    """Tell of which of the n rows, the deleted ones included, a condition holds.
 
-    Returns
-    -------
-    (n,) bool array
-        A label is looked up once and compared as a code, never as text row by row.
+    A label is looked up once and compared as a code, never as text row by row.
     """
     columns = zip(snapshot.columns, snapshot.arrays, snapshot.labels, strict=True)
     return _mask(where, {each[0].name: each for each in columns})
