@@ -436,14 +436,14 @@ def storm(home: Path, keys: RealKeys, count: int) -> Figures:
 def count_sketches(dataset: SoftDict) -> list[float]:
     """Note the seconds of each sketch from now on."""
     took: list[float] = []
-    build = dataset._moments.rebuilder._build
+    build = dataset._moments.rebuilder._build()
 
     def timed(go_on: Callable[[], bool]) -> None:
         start = time.perf_counter()
         build(go_on)
         took.append(time.perf_counter() - start)
 
-    dataset._moments.rebuilder._build = timed
+    dataset._moments.rebuilder._build = lambda: timed
     return took
 
 

@@ -50,7 +50,9 @@ class Moments:
         self._reading = threading.RLock()  # a signal's handler may read, too
         self._first = record
         self._present: Moment | None = None
-        self.rebuilder = Rebuilder(_weakly(self._rebuild))
+        # In a cycle a dataset that is gone would stay until Python looks for cycles, which it does
+        # by the number of objects: a few arrays, of gigabytes perhaps, are few.
+        self.rebuilder = Rebuilder(weakref.WeakMethod(self._rebuild))
 
     @property
     def present(self) -> Moment:
@@ -203,22 +205,6 @@ class Moments:
             self._present = Moment(now, laid_on(made, changed))
             if home is not None:
                 self.store.forget_deletions(record.id, until=record.version)
-
-
-def _weakly(build: Callable[[Go], None]) -> Callable[[Go], None]:
-    """Give a method that does not keep its object.
-
-    In a cycle a dataset that is gone would stay until Python looks for those, which it does by the
-    number of objects: a few arrays, of gigabytes perhaps, are few.
-    """
-    found = weakref.WeakMethod(build)
-
-    def build_if_there(go_on: Go) -> None:
-        bound = found()
-        if bound is not None:
-            bound(go_on)
-
-    return build_if_there
 
 
 def _half(record: Record) -> bool:

@@ -145,10 +145,11 @@ def laid_on(made: Snapshot, now: Snapshot) -> Snapshot:
 class Rebuilder:
     """Builds one dataset's sketch in a thread of its own, one build at a time.
 
-    ``build`` finds out for itself whether what was asked for is still to be done.
+    ``build`` finds out for itself whether what was asked for is still to be done. Once it is gone,
+    nothing is.
     """
 
-    def __init__(self, build: Callable[[Go], None]) -> None:
+    def __init__(self, build: weakref.WeakMethod[Callable[[Go], None]]) -> None:
         self._build = build
         # For what follows. While it is held no function of Python is called but the thread's start,
         # so a signal's handler comes nowhere else, and finds it busy there.
@@ -215,7 +216,8 @@ class Rebuilder:
         while self._goes_on():
             try:
                 with one_thread():
-                    self._build(lambda: not self._stopping)
+                    if (build := self._build()) is not None:
+                        build(lambda: not self._stopping)
             except Cancelled:
                 log.info("a sketch was not finished")
             except OSError as fault:
