@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from index import generation
 from index.sketch import CHUNK, SKETCHED_FROM, Cancelled, build_sketch
-from index.snapshot import Block, Snapshot, compacted
+from index.snapshot import Block, Snapshot, merged
 from index.store import Record
 from index.values import Array
 from index.vectors import Held, Rows, VectorBlock, halved, held_type, one_thread
@@ -136,7 +136,7 @@ def laid_on(made: Snapshot, now: Snapshot) -> Snapshot:
             mine[rows] = theirs
         if not known.all():
             left = replace(held, alive=held.alive & ~known, sketch=None)
-            left = left if left.alive.all() else compacted(left)
+            left = left if left.alive.all() else merged([left])
             fresh.append(replace(left, columns=_relabelled(now, left.columns, made)))
     whole = replace(block, alive=alive, columns=columns)
     return Snapshot(now.columns, made.labels, [whole, *(part for part in fresh if len(part))])

@@ -354,7 +354,7 @@ class Snapshot:
             grown.append(block)
             while len(grown) > 1 and _should_merge(grown[-2], grown[-1]):
                 last = grown.pop()
-                grown[-1] = _merged([grown[-1], last])
+                grown[-1] = merged([grown[-1], last])
         return Snapshot(self.columns, self.labels, [b for b in grown if len(b)])
 
     def with_values(self, changes: Mapping[Place, Sequence[Value]]) -> Snapshot:
@@ -389,7 +389,7 @@ class Snapshot:
             alive[rows] = False
             block = replace(blocks[number], alive=alive)
             sparse = 2 * np.count_nonzero(alive) < len(block)
-            blocks[number] = compacted(block) if sparse else block
+            blocks[number] = merged([block]) if sparse else block
         return Snapshot(self.columns, self.labels, [b for b in blocks if len(b)])
 
     def let_go(self, places: Sequence[Place]) -> None:
@@ -441,13 +441,8 @@ def _should_merge(older: Block, newer: Block) -> bool:
     return small and len(older) < 2 * len(newer)
 
 
-def compacted(block: Block) -> Block:
-    """Leave the deleted rows of a block out."""
-    return _merged([block])
-
-
-def _merged(blocks: Sequence[Block]) -> Block:
-    """Join blocks into one without the deleted rows."""
+def merged(blocks: Sequence[Block]) -> Block:
+    """Join blocks, or make a single one anew, without the deleted rows."""
     pairs = [(block, np.flatnonzero(block.alive)) for block in blocks]
     vectors = np.concatenate([block.vectors[rows] for block, rows in pairs])
     return Block.of(
