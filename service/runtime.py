@@ -170,7 +170,14 @@ class Runtime:
                 self.warm_up()
 
     def _is_to_bundle(self) -> bool:
-        return self.settings.bundled and _unfinished(self.catalog, self.settings.home)
+        """Mark a store that never had a dataset; say whether the bundled ones are to be created."""
+        if not self.settings.bundled:
+            return False
+        mark = self.settings.home / MARK
+        if self.catalog.is_new:
+            with suppress(OSError):  # a full disk: what is created there will say so
+                mark.touch()
+        return mark.exists()
 
     def _unready(self) -> str:
         what = "creating the bundled datasets" if self._bundle else "opening the encoder"
@@ -269,12 +276,3 @@ def runtime() -> Runtime:
 def _reencode(dataset: SoftDict, tell: Report) -> None:
     dataset.reencode(progress=tell)
     log.info("encoded the dataset %s anew", dataset.name)
-
-
-def _unfinished(catalog: Catalog, home: Path) -> bool:
-    """Mark a store that never had a dataset; say whether the bundled ones are to be created."""
-    mark = home / MARK
-    if catalog.is_new:
-        with suppress(OSError):  # a full disk: what is created there will say so
-            mark.touch()
-    return mark.exists()
