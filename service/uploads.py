@@ -81,17 +81,13 @@ BODY = {
 class Order:
     """A table that has been received, and what to do with it. The load closes ``table``."""
 
+    name: str  # of the dataset
     table: BinaryIO
     size: int  # bytes
     filename: str | None
     format: str | None
     encoding: str | None
     query: LoadQuery
-
-    @property
-    def name(self) -> str:
-        """The dataset's name; ``received`` made sure that there is one."""
-        return cast(str, self.query.name)
 
 
 def received(query: LoadQuery, limit: int) -> Order:
@@ -117,7 +113,8 @@ def received(query: LoadQuery, limit: int) -> Order:
     table, size = _unpacked(*_spooled(source, limit), limit)
     if kind == "application/json":
         _check_bare(table, query.name)
-    return Order(table, size, filename, query.format or format_, query.encoding or charset, query)
+    format_, encoding = query.format or format_, query.encoding or charset
+    return Order(query.name, table, size, filename, format_, encoding, query)
 
 
 def load(order: Order, state: Runtime) -> LoadReport | Job:
@@ -181,7 +178,7 @@ def _document(query: LoadQuery) -> Order:
     content = strict_json.dumps(body.entries)
     table, size = _spooled(io.BytesIO(content), len(content))
     rest = body.model_copy(update={"entries": {}})  # a job that waits holds them in a file alone
-    return Order(table, size, None, "json", "utf-8", rest)  # as it is written just above
+    return Order(body.name, table, size, None, "json", "utf-8", rest)  # as it is written above
 
 
 def _check_bare(table: BinaryIO, name: str) -> None:
