@@ -38,7 +38,6 @@ class UnsupportedContent(ServiceError):
     """A content type or coding that this route does not read."""
 
     def __init__(self, got: str, known: Sequence[str]) -> None:
-        self.got, self.known = got, tuple(known)
         super().__init__(f"cannot read {got or 'a body without a type'}; send {', '.join(known)}")
 
 
@@ -46,7 +45,6 @@ class TooLarge(ServiceError):
     """Something above its limit, which is named."""
 
     def __init__(self, limit: int, bound: str, what: str = "the body") -> None:
-        self.limit, self.bound = limit, bound
         super().__init__(f"{what} is larger than {limit:,} bytes, {bound}")
 
 
@@ -63,7 +61,6 @@ class ConditionFailed(ServiceError):
     """A condition of the request, If-Match or If-None-Match, does not hold; nothing was changed."""
 
     def __init__(self, header: str, *, there: bool = True) -> None:
-        self.header = header
         why = {
             "If-Match": "it was changed since it had the ETag that was sent; get it again, and "
             "send the ETag that it has now",
@@ -77,7 +74,6 @@ class UnknownJob(ServiceError):
     """No job has that id: it never was, or is no longer remembered."""
 
     def __init__(self, job: str) -> None:
-        self.job = job
         super().__init__(
             f"there is no job {job!r}; jobs are forgotten a while after they end, and when "
             "the service stops"
@@ -88,7 +84,6 @@ class JobFinished(ServiceError):
     """The job ended before it could be cancelled."""
 
     def __init__(self, job: str, state: str) -> None:
-        self.job, self.state = job, state
         super().__init__(f"job {job} is {state}, so it cannot be cancelled")
 
 
@@ -103,7 +98,6 @@ class TooManyJobs(ServiceError):
     """As many loads wait as may."""
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
         loads = counted(limit, "load", "loads")
         super().__init__(f"at most {loads} may wait, the setting max_jobs; try again later")
 
@@ -123,7 +117,6 @@ class UntrustedHost(ServiceError):
     """A Host header that is neither a plain address, localhost nor an allowed name."""
 
     def __init__(self, host: str) -> None:
-        self.host = host
         super().__init__(
             f"{host!r} is not a name of this service; add it to SOFTDICT_ALLOWED_HOSTS if it is"
         )
@@ -133,7 +126,6 @@ class CrossOrigin(ServiceError):
     """A write that a page of another origin asked a browser for."""
 
     def __init__(self, origin: str) -> None:
-        self.origin = origin
         super().__init__(
             f"pages of {origin!r} may not change anything here; if that is this service, the proxy "
             "in front of it has to hand on the Host header as it came"
@@ -144,6 +136,5 @@ class CannotListen(ServiceError):
     """An address or port that cannot be listened on; a start ends with it."""
 
     def __init__(self, host: str, port: int, cause: Exception) -> None:
-        self.host, self.port = host, port
         advice = "name another with --port or --host (SOFTDICT_PORT, SOFTDICT_HOST)"
         super().__init__(f"cannot listen on {host}:{port}: {cause}; {advice}")
