@@ -61,7 +61,7 @@ def change(
 
     def changed(dataset: SoftDict) -> DatasetOut:
         with dataset.turn:  # what is answered with is what was written
-            dataset.configure(**body.given)
+            dataset.configure(**body.model_dump(exclude_unset=True))
             return _shown(dataset)
 
     shown = runtime().write(path.name, header.on(_shown, changed))

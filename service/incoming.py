@@ -333,11 +333,6 @@ class SettingsBody(In):
             raise ValueError("write temperature, tolerance or precision")
         return self
 
-    @property
-    def given(self) -> dict[str, object]:
-        """The settings that are to change."""
-        return {name: getattr(self, name) for name in self.model_fields_set}
-
 
 def _or_bare(schema: dict[str, Any]) -> None:
     """Describe a body that may be its one field's value, bare."""
