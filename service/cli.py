@@ -103,7 +103,8 @@ class _Command(click.Command):
         for param in self.params:
             given = ctx.params[param.name]
             for text in given if isinstance(given, tuple) else (given,):
-                if isinstance(text, str) and not _is_text(text):
+                # index.naming, which can tell too, would bring NumPy.
+                if isinstance(text, str) and text != text.encode(errors="replace").decode():
                     words = f"{text!r} is not {sys.getfilesystemencoding()}."
                     raise click.BadParameter(words, ctx, param)
         return rest
@@ -125,15 +126,6 @@ class _Commands(click.Group):
             _forget_output()
             click.echo(f"softdict: {_refusal(error)}", err=True)
             sys.exit(1)
-
-
-def _is_text(given: str) -> bool:
-    """As ``index.naming.is_text``, which comes with NumPy."""
-    try:
-        given.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
