@@ -11,7 +11,7 @@ from numbers import Real
 
 from index.answers import Column
 from index.errors import TOLD, Fault, InvalidRequest
-from index.naming import LONGEST_COLUMN, composed, plain_text
+from index.naming import LONGEST_COLUMN, plain_text
 from index.values import as_label, is_inexact
 from index.where.conditions import (
     Among,
@@ -62,7 +62,7 @@ class Spot:
 
 
 class Builder:
-    """Makes conditions, and collects what is wrong with them."""
+    """Makes conditions on columns, by their composed names; collects what is wrong with them."""
 
     def __init__(self, columns: Sequence[Column] | None, key_column: str | None) -> None:
         self._columns = None if columns is None else {column.name: column for column in columns}
@@ -88,7 +88,6 @@ class Builder:
         self, column: str, operator: Operator, value: object, at: Spot, value_at: Spot
     ) -> Where:
         """A comparison; ``at`` and ``value_at`` are where its column and its value stand."""
-        column = composed(column)
         found = self._column(column, at)
         if found is not None and found.type == "vector":
             return self._vector(found, at)
@@ -101,7 +100,6 @@ class Builder:
         self, column: str, values: Sequence[object], at: Spot, value_at: Callable[[int], Spot]
     ) -> Where:
         """A set of values; ``value_at`` gives the place of each, once they are counted."""
-        column = composed(column)
         found = self._column(column, at)
         if found is not None and found.type == "vector":
             return self._vector(found, at)
@@ -113,7 +111,6 @@ class Builder:
 
     def missing(self, column: str, at: Spot) -> Where:
         """Whether there is no value."""
-        column = composed(column)
         self._column(column, at)
         return Missing(column)
 

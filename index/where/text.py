@@ -12,7 +12,7 @@ from lark.exceptions import VisitError
 from lark.visitors import Transformer_NonRecursive
 
 from index.errors import InvalidRequest
-from index.naming import LONGEST_COLUMN
+from index.naming import LONGEST_COLUMN, composed
 from index.where.building import MARKED, PLAIN, Builder, Spot, pointed, read_numeral
 from index.where.conditions import Operator, Where
 from index.wording import short, shown
@@ -136,7 +136,7 @@ class _Reader(Transformer_NonRecursive[Token, Any]):
 
     def name(self, token: Token) -> tuple[str, Spot]:
         bracketed = token.type == "BRACKETED"
-        return token[1:-1].replace("]]", "]") if bracketed else str(token), _at(token)
+        return composed(token[1:-1].replace("]]", "]") if bracketed else str(token)), _at(token)
 
     def value(self, token: Token) -> Literal:
         if token.type == "NUMBER":
