@@ -99,19 +99,10 @@ def _fault(message: str) -> InvalidRequest:
 
 
 def effective_keys_temperature(scores: Scores, wanted: float) -> float:
-    """Find the τ at which attention over these scores has ``wanted`` effective keys.
+    """Find the τ at which attention over (n,) cosines has ``wanted`` effective keys, at least 1.
 
-    Parameters
-    ----------
-    scores : (n,) float32 array
-        Cosines of the allowed keys.
-    wanted : float
-        exp(entropy), at least 1. More than n is answered by the flattest τ, also where n
-        is 0, less than the number of keys that tie for the best by the sharpest.
-
-    Notes
-    -----
-    Entropy grows with τ, so bisection on log τ cannot miss.
+    More than n is answered by the flattest τ, also where n is 0, less than the number of keys that
+    tie for the best by the sharpest. Entropy grows with τ, so bisection on log τ cannot miss.
     """
     if not len(scores):
         return GREATEST
