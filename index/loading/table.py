@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
@@ -95,7 +96,6 @@ class Table:
         self.entries = self.duplicates = self.bad_row_count = self.text_bytes = 0
         self.bad_rows: tuple[BadRow, ...] = ()
         self._repeated: set[str | bytes] = set()
-        self._merged: dict[str | bytes, Values] | None = None
         self._held: list[tuple[str, Values]] | None = []  # rows without a fault
         self._held_bytes = 0
         self._check(_Ticker(progress, self.rows))
@@ -260,7 +260,7 @@ class Table:
 
     def __iter__(self) -> Iterator[tuple[str, Values]]:
         repeated = self._repeated
-        merged = self._merge() if repeated else {}
+        merged = self._merged if repeated else {}
         given: set[str | bytes] = set()
         for key, values in self._good():
             if repeated and (identity := _identity(key)) in repeated:
@@ -270,20 +270,19 @@ class Table:
                 values = merged.get(identity, values)
             yield key, values
 
-    def _merge(self) -> dict[str | bytes, Values]:
+    @cached_property
+    def _merged(self) -> dict[str | bytes, Values]:
         """The values of repeated keys, where they are not those of the first row."""
         if self._options.duplicates in ("error", "first"):
             return {}
-        if self._merged is None:
-            merged: dict[str | bytes, Values] = {}
-            means: dict[str | bytes, Mean] = {}
-            for key, values in self._good():
-                if (identity := _identity(key)) in self._repeated:
-                    merged[identity] = values  # the last, so far
-                    if self._options.duplicates == "mean":
-                        means.setdefault(identity, Mean(self.columns)).add(values)
-            self._merged = merged | {identity: mean.values() for identity, mean in means.items()}
-        return self._merged
+        merged: dict[str | bytes, Values] = {}
+        means: dict[str | bytes, Mean] = {}
+        for key, values in self._good():
+            if (identity := _identity(key)) in self._repeated:
+                merged[identity] = values  # the last, so far
+                if self._options.duplicates == "mean":
+                    means.setdefault(identity, Mean(self.columns)).add(values)
+        return merged | {identity: mean.values() for identity, mean in means.items()}
 
     def close(self) -> None:
         """Remove temporary files; the table cannot be iterated afterwards."""
