@@ -670,6 +670,10 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ("Sofá;1999;agotado\nMesa;350;3\nSilla;40;12\n", "no"),
         ("producto;2023;total\npan;350;3\nsal;40;12\n", "yes"),
         ("Ana;1999;2001;lista\nLuis;3;4;5\nEva;1998;4;5\n", "no"),  # a year stands below
+        ("Country,ISO,1960,1961,1962\nAruba,ABW,54,55,56\nChad,TCD,30,31,32\n", "yes"),
+        ("Proyecto A;2021;2022;2023;activo\nProyecto B;2019;2021;2022;cerrado\n", "no"),
+        ("Nr;Filiale;2022;2023\n1;Bonn;5;3\n2;Ulm;4;1\n", "yes"),  # a word over numbers
+        (",país,1999,2000\n0,Cuba,745,2666\n1,Perú,37,80\n", "yes"),  # and a blank
         ("Konto;Betrag;\nErloese;1.234,56;ok\nBank;2.000,00;\n", "yes"),  # a remark
         ("Cognome,,Stipendio\nRossi,a,1200\nVerdi,b,1300\n", "yes"),
         ("Cognome,,\nRossi,a,1200\nVerdi,b,1300\n", "no"),

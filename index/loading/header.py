@@ -39,10 +39,10 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
     empty or a repeated cell, a label that stands again in its column, or a date over dates, has one
     cell only (a list of words) or is the only row. Numbers are names, though, where three stand in
     even steps over what do not; so are years that follow one another or stand in order over what
-    are none, and measures (100 m) over what is none in their unit. Beside words they are where one
-    of these stands over numbers alone. The first cell may be empty, as over the index of a data
-    frame, and others where a name stands over a number. Columns in which no row has anything are
-    not looked at.
+    are none, and measures (100 m) over what is none in their unit. Beside words, unless they are
+    three years, they are where a word or an empty first cell stands over numbers alone. The first
+    cell may be empty, as over the index of a data frame, and others where a name stands over a
+    number. Columns in which no row has anything are not looked at.
     """
     every = ([cell.strip() for cell in cells] for cells in zip_longest(*rows, fillvalue=""))
     columns = [cells for cells in every if any(cells)]
@@ -63,7 +63,7 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
         return _are_names(named) and _stand_over_a_value(named)
     if not _is_name(names[0]) and (names[0] or not below[0]):
         return False
-    return _name_values(names[0], columns[1:])
+    return _name_values(columns)
 
 
 def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
@@ -88,7 +88,7 @@ def _is_surely_header(rows: Sequence[Sequence[str]]) -> bool:
     if len(columns) < 2 or any(cells[0][0] == " " for cells in columns):
         return False
     columns = [tuple(map(str.strip, cells)) for cells in columns]
-    if not _is_name(columns[0][0]) or not _name_values(columns[0][0], columns[1:]):
+    if not _is_name(columns[0][0]) or not _name_values(columns):
         return False
     above = [cells[0] for cells in columns[1:]]
     are_years = len(above) >= MANY_YEARS and all(map(_is_year, above))
@@ -155,27 +155,35 @@ def _are_names(named: Sequence[tuple[str, str]]) -> bool:
     return len(named) > 1 and all(_is_name(name) and name[0] != " " for name, _ in named)
 
 
-def _name_values(first: str, columns: Sequence[Sequence[str]]) -> bool:
-    """Say whether the first cells of columns are names: words, years or steps.
+def _name_values(columns: Sequence[Sequence[str]]) -> bool:
+    """Say whether the first cells of columns of values, which follow the first one, are names.
 
-    Years and steps beside words count as names where one of these stands over numbers alone, and
-    is no remark in small letters (sold out) beside a first cell in others.
+    They are words, years or steps. Years and steps beside words count as names where one of these
+    or the first cell stands over numbers alone; three years in order do anyway.
     """
-    numbered = [cells for cells in columns if not _is_name(cells[0])]
+    keys, *values = columns
+    numbered = [cells for cells in values if not _is_name(cells[0])]
     above, below = [cells[0] for cells in numbered], [cells[1] for cells in numbered]
-    if len(numbered) == len(columns):
+    if len(numbered) == len(values):
         return not numbered or _name_years(above, below) or _name_steps(above, below)
     if not numbered:
         return True
-    words = [cells for cells in columns if kind_in_text(cells[0]).name == "label"]
-    words = [cells for cells in words if first.islower() or not cells[0].islower()]
-    if not any(map(_holds_numbers, words)):
+    are_years = all(map(_is_year, above))
+    several = are_years and len(above) >= MANY_YEARS
+    if not several and not any(map(_holds_numbers, (keys, *_under_words(columns)))):
         return False
-    if all(map(_is_year, above)):
+    if are_years:
         filled = [cell for cells in numbered for cell in cells[1:] if cell]  # 2,019 sold is no year
         few = FEW_YEARS * sum(map(_is_year, filled)) < max(len(filled), 1)
         return few and _is_in_order(_between(above))
     return _name_steps(above, below)
+
+
+def _under_words(columns: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Give the columns under words, but for remarks in small letters (sold out) beside others."""
+    first = columns[0][0]
+    words = [cells for cells in columns if kind_in_text(cells[0]).name == "label"]
+    return [cells for cells in words if first.islower() or not (first and cells[0].islower())]
 
 
 def _holds_numbers(cells: Sequence[str]) -> bool:
