@@ -682,6 +682,11 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ("perro;animal\ngato;animal\nmesa;mueble\nsilla;mueble\n", "no"),
         ("perro;animal;1\ngato;animal;2\nmesa;mueble;3\nsilla;mueble;4\n", "no"),
         ("animal;sonido\nperro;guau\ngato;sonido\npez;nada\n", "yes"),  # labels do not repeat
+        # Words over numbers are names, though one of them is a label, too.
+        ("age,sex,married,pay\n31,f,married,5\n32,m,single,6\n40,f,married,7\n", "yes"),
+        (",Crime,city,Poverty\nOhio,9,city,3\nIowa,4,state,2\nUtah,7,city,1\n", "yes"),
+        ("Luis;casado;agotado;pedir\nEva;casado;3;4\nAna;soltero;5;6\n", "no"),  # remarks
+        ("pan;2/4/2024;Agotado;Pedir\nsal;3/4/2024;3;4\nvino;4/4/2024;5;6\n", "no"),
         ("animal;tipo\nperro;a\ngato;a\nanimal;tipo\npez;b\nave;b\n", "yes"),  # of two files
         ("animal;tipo\nperro;a\ngato;a\nanimal;tipo de\npez;b\nave;b\n", "yes"),
         ("perro;20/04/2024\ngato;06/01/2024\nsol;01/02/2024\n", "no"),  # a date over dates

@@ -40,9 +40,10 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
     cell only (a list of words) or is the only row. Numbers are names, though, where three stand in
     even steps over what do not; so are years that follow one another or stand in order over what
     are none, and measures (100 m) over what is none in their unit. Beside words, unless they are
-    three years, they are where a word or an empty first cell stands over numbers alone. The first
-    cell may be empty, as over the index of a data frame, and others where a name stands over a
-    number. Columns in which no row has anything are not looked at.
+    three years, they are where a word or an empty first cell stands over numbers alone; and where
+    two words do, a label may stand again. The first cell may be empty, as over the index of a data
+    frame, and others where a name stands over a number. Columns in which no row has anything are
+    not looked at.
     """
     every = ([cell.strip() for cell in cells] for cells in zip_longest(*rows, fillvalue=""))
     columns = [cells for cells in every if any(cells)]
@@ -56,7 +57,7 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
         return False
     # Of files that were put one behind the other, each has the header.
     comes_again = any(list(row) == list(rows[0]) for row in rows[1:])
-    if not comes_again and any(map(_is_a_value, columns[1:])):
+    if not comes_again and not _head_numbers(columns) and any(map(_is_a_value, columns[1:])):
         return False
     named = [pair for pair in zip(names, below, strict=True) if pair[0]]
     if names[0] and (len(set(names)) < len(names) or len(named) < len(names)):
@@ -184,6 +185,13 @@ def _under_words(columns: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     first = columns[0][0]
     words = [cells for cells in columns if kind_in_text(cells[0]).name == "label"]
     return [cells for cells in words if first.islower() or not (first and cells[0].islower())]
+
+
+def _head_numbers(columns: Sequence[Sequence[str]]) -> bool:
+    """Say whether two words stand over numbers alone, in a row without numbers and dates."""
+    above = [cells[0] for cells in columns if cells[0]]
+    heads = {cells[0] for cells in _under_words(columns) if _holds_numbers(cells)}
+    return len(heads) > 1 and all(map(_is_name, above)) and not any(map(_DATE.fullmatch, above))
 
 
 def _holds_numbers(cells: Sequence[str]) -> bool:
