@@ -99,7 +99,7 @@ def _is_surely_header(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _fullest(sample: Sequence[str], dialect: Dialect) -> int | None:
-    """Give the line that names a column of keys and more columns than any row above it fills.
+    """Give the line of headings that fill more columns than any row above it.
 
     What is above are titles of two cells, as "Customer: | ACME".
     """
@@ -114,14 +114,19 @@ def _fullest(sample: Sequence[str], dialect: Dialect) -> int | None:
                     return None
                 named = zip_longest(names, row, fillvalue="")
                 return line if _stand_over_a_value([pair for pair in named if pair[0]]) else None
-            if (
-                0 < most < filled
-                and _names_keys(row)
-                and all(map(_is_name, filter(str.strip, row)))
-            ):
+            if 0 < most < filled and _are_headings([*map(str.strip, row)]):
                 line, names, above = dialect.skipped + rows.line_num, row, most
             most = max(most, filled)
     return None
+
+
+def _are_headings(cells: Sequence[str]) -> bool:
+    """Say whether words name a column of keys, or three years in order stand beside them."""
+    others = [cell for cell in cells if cell and not _is_name(cell)]
+    if not others:
+        return _names_keys(cells)
+    many = len(others) >= MANY_YEARS and all(map(_is_year, others))
+    return many and _is_name(cells[0]) and _is_in_order(_between(others))
 
 
 def _below_titles(sample: Sequence[str], dialect: Dialect) -> tuple[int, list[list[str]]]:
