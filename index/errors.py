@@ -172,7 +172,7 @@ class BadRows(UnreadableSource):
         """Say what to do about them, too.
 
         ``every``: none would be left; ``repeated``: a key stood twice; ``keys`` is the column that
-        was taken for theirs, and ``numbers`` those taken for numbers that hold something else: by
+        was taken for theirs and holds something else, and ``numbers`` those taken for numbers: by
         their cells alone.
         """
         self.rows, self.total = tuple(rows), total
@@ -181,7 +181,7 @@ class BadRows(UnreadableSource):
         counts = ", or with duplicates=first, last or mean to say which one counts"
         skip = "" if every else ", or load with on_error=skip"
         advice = f"Correct them{skip}{counts if repeated else ''}"
-        if repeated and keys is not None:
+        if keys is not None:
             other = "name the column that does with the option key"
             advice += f"; if {keys!r} does not hold the keys, {other}"
         if numbers:

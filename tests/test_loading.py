@@ -3284,6 +3284,11 @@ def test_what_is_wrong_with_a_guess_is_advised() -> None:
         load(twice)
     with pytest.raises(BadRows, match=r"to say which one counts$"):
         load(twice, key="aisle")
+    gaps = "sku,remark,price\n1,new,2\n2,,3\n"
+    with pytest.raises(BadRows, match="skip; if 'remark' does not hold the keys, name the column"):
+        load(gaps)
+    with pytest.raises(BadRows, match=r"on_error=skip$"):
+        load(gaps, key="remark")
 
 
 def test_what_a_note_advises_works() -> None:

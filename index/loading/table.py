@@ -87,6 +87,7 @@ class Table:
         settled = {*options.columns, *(column.name for column in expected)}
         self._guessed = {column.name for column in self._layout.columns} - settled
         self._unfit: dict[str, None] = {}  # columns of numbers in which something is none
+        self._keyless = False  # some row has no key that can be held
         self.key_column = self._layout.key_column
         self.columns = self._layout.columns
         self.notes = self._layout.notes
@@ -159,12 +160,13 @@ class Table:
         self.entries, self.bad_rows = len(firsts), tuple(bad)
         if bad and self._options.on_error == "stop":
             repeated = self._options.duplicates == "error" and bool(self._repeated)
+            guessed = self._layout.guessed_key
             raise BadRows(
                 bad,
                 self.bad_row_count,
                 every=not firsts,
                 repeated=repeated,
-                keys=self.key_column if self._layout.guessed_key else None,
+                keys=self.key_column if guessed and (repeated or self._keyless) else None,
                 numbers=[name for name in self._unfit if name in self._guessed],
             )
         if self.rows and not self.entries:
@@ -247,6 +249,7 @@ class Table:
         try:
             self._key(row)
         except InvalidKey as error:
+            self._keyless = True
             faults.append(error.faults[0].message)
         for column, (name, cast_cell) in zip(self.columns, self._layout.casts, strict=True):
             cell = row.cells.get(name)
