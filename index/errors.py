@@ -168,12 +168,13 @@ class BadRows(UnreadableSource):
         repeated: bool = False,
         keys: str | None = None,
         numbers: Sequence[str] = (),
+        gaps: str = "",
     ) -> None:
         """Say what to do about them, too.
 
         ``every``: none would be left; ``repeated``: a key stood twice; ``keys`` is the column that
         was taken for theirs and holds something else, and ``numbers`` those taken for numbers: by
-        their cells alone.
+        their cells alone. ``gaps`` says what to do about what may be missing values.
         """
         self.rows, self.total = tuple(rows), total
         shown = "; ".join(f"line {row.line}: {row.reason}" for row in self.rows[:5])
@@ -189,7 +190,7 @@ class BadRows(UnreadableSource):
                 "holds no numbers, name its type" if len(numbers) == 1 else "hold none, name theirs"
             )
             advice += f"; if {' and '.join(map(repr, numbers))} {they} in the option columns"
-        super().__init__(f"{shown}{more}. {advice}")
+        super().__init__(f"{shown}{more}. {advice}{gaps}")
 
 
 class NotEnoughMemory(SoftDictError):

@@ -3279,6 +3279,9 @@ def test_what_is_wrong_with_a_guess_is_advised() -> None:
     ):
         load(houses)
     assert load(houses, columns={"house": "text"})[-1] == ("z", ("12a",))
+    with pytest.raises(BadRows, match="columns; if 'nil' says that there is none, name it in the"):
+        load(houses.replace("12a", "nil"))
+    assert load(houses.replace("12a", "nil"), missing=["nil"])[-1] == ("z", (None,))
     twice = "aisle,price\nx,1\nx,2\n"
     with pytest.raises(BadRows, match="; if 'aisle' does not hold the keys, name the column that"):
         load(twice)

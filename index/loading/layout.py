@@ -206,12 +206,15 @@ class _Evidence:
         plain = (not numeral.unit and not numeral.is_code for numeral in numerals)
         if not self._reader.textual and any(plain):
             return "; write numbers without quotes"
-        # A spreadsheet's fault may have a digit: #DIV/0!
-        gaps = [shown(t) for t in texts if t.startswith("#") or not any(map(str.isdigit, t))]
-        if not gaps:
-            return ""
-        those = "it" if len(cells) == 1 else " or ".join(gaps)
-        return f"; if {those} says that there is none, name it in the option missing"
+        return gap_advice(texts, alone=len(cells) == 1)
+
+
+def gap_advice(texts: Iterable[str], *, alone: bool = False) -> str:
+    """Say what to do about texts among numbers that may say that there is none."""
+    # A spreadsheet's fault may have a digit: #DIV/0!
+    gaps = [shown(t) for t in texts if t.startswith("#") or not any(map(str.isdigit, t))]
+    those = "it" if alone else " or ".join(gaps)
+    return f"; if {those} says that there is none, name it in the option missing" if gaps else ""
 
 
 def _told(cells: Sequence[Cell], more: int, place: str, words: str, nor: str) -> str:

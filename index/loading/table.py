@@ -29,9 +29,9 @@ from index.errors import (
 )
 from index.loading.cast import check_key
 from index.loading.formats import find_format, open_reader
-from index.loading.infer import Inference
+from index.loading.infer import NAMED, Inference
 from index.loading.kinds import kind_in_json, kind_in_text
-from index.loading.layout import lay_out
+from index.loading.layout import gap_advice, lay_out
 from index.loading.merge import Mean, Values
 from index.loading.options import LEAVE_OUT, LoadOptions
 from index.loading.rows import Row, check_width
@@ -87,6 +87,7 @@ class Table:
         settled = {*options.columns, *(column.name for column in expected)}
         self._guessed = {column.name for column in self._layout.columns} - settled
         self._unfit: dict[str, None] = {}  # columns of numbers in which something is none
+        self._strange: dict[str, None] = {}  # the first texts in them
         self._keyless = False  # some row has no key that can be held
         self.key_column = self._layout.key_column
         self.columns = self._layout.columns
@@ -167,7 +168,8 @@ class Table:
                 every=not firsts,
                 repeated=repeated,
                 keys=self.key_column if guessed and (repeated or self._keyless) else None,
-                numbers=[name for name in self._unfit if name in self._guessed],
+                numbers=list(self._unfit),
+                gaps=gap_advice(self._strange),
             )
         if self.rows and not self.entries:
             raise UnreadableSource(
@@ -256,8 +258,10 @@ class Table:
             try:
                 cast_cell(cell)
             except WrongValue as error:
-                if column.type == "number":
+                if column.type == "number" and column.name in self._guessed:
                     self._unfit[column.name] = None
+                    if isinstance(cell, str) and len(self._strange) < NAMED:
+                        self._strange[cell.strip()] = None
                 faults.append(f"{error}{_advice(cell, column)}")
         return "; ".join(faults)
 
