@@ -1088,6 +1088,7 @@ def test_a_line_of_json_that_is_cut_short_is_told_where_it_ends(end: str) -> Non
         (["1", "#N/A", "#N/D", "#NV", "<NA>"], "number"),  # of spreadsheets and of pandas
         (["1", r"\N"], "number"),  # of MySQL and PostgreSQL
         (["1", "–", "—", "n.d.", "s/d", "k.A.", "n. a."], "number"),  # of statistics, in print
+        (["1", ".", "..", "...", "…", ":"], "number"),  # and of their offices
         (["1", "ND", "s. d.", "--"], "number"),
         (["1", "#REF!"], "text"),  # no gap, but a fault
         (["1", "#¡REF!"], "text"),

@@ -31,6 +31,7 @@ INEXACT = "an integer beyond ±2^53 is not exact; keep it as text"
 # English, French, Spanish and German ones.
 _MISSING_MARKS = {
     *("", "na", "n/a", "n.a.", "n. a.", "nan", "null", "none", "-", "--", "–", "—", "<na>", "\\n"),
+    *(".", "..", "...", "…", ":"),  # of statistical offices
     *("#n/a", "#n/d", "#nv", "n/d", "nd", "n.d.", "n. d.", "s/d", "s.d.", "s. d.", "k.a.", "k. a."),
 }
 
