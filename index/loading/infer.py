@@ -52,6 +52,8 @@ _OF_FILES: Mapping[str | None, Style] = {",": "point", ";": "comma"}  # separate
 _SHARES = {"%", "‰"}  # units that are no measure of anything
 _GAPS = ("missing", "mark")
 _NO_LABELS = (*_GAPS, "list", "other")
+# Kinds that a column of codes may have: beside 08001, 28001 is one.
+_OF_CODES = {quoted + name for quoted in ("", QUOTED) for name in (*CODES, "int")}
 NAMED = 3  # distinct cells of a kind, which notes may name
 # A date or a time, and a code: 01/02/2024, 9:30, 2024-02-01T10:30Z, SI-100, REF00042, 12345678Z.
 _TIME = r"\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?"
@@ -85,7 +87,8 @@ class Profile:
         if isinstance(cell, str):
             cell = cell.strip()
         if self.is_coded and kind.name != "missing":
-            self.is_coded = kind.name == "label" and isinstance(cell, str) and _is_coded(cell)
+            coded = kind.name == "label" and isinstance(cell, str) and _is_coded(cell)
+            self.is_coded = coded or kind.name in _OF_CODES
         self._remember(cell, kind, place)
         if self._labels is not None and kind.name not in _NO_LABELS:
             try:
