@@ -734,6 +734,8 @@ def test_a_column_without_a_name_can_hold_the_keys() -> None:
         ("Umsatz 2025;;;\nKonto;Betrag;;Menge\nBar;1.234,56;ok;5\nBank;2.000,00;;7\n", 2),
         ("# of 2024\nciudad,habitantes\nMadrid,3\n# north\nSoria,4\nLugo,5\n", 2),
         ("Ventas\nCiudad;Uds.\nPan;1,50\nSal;2,10\nNota 1\nNota 2\nNota 3\n", 2),
+        ("Tarifa, al 1 de enero\nArtículo;Precio\nPan;1,50\nSal;2,10\nVino;5,75\n", 2),
+        ("Ventas,2024\nCiudad\tUds.\tTotal\nSoria\t1\t12\nLugo\t2\t13\nVigo\t4\t15\n", 2),
         ("Source,WB,\n\nUpdated,1/6/2024,\n\nPaís,ISO,1960,1961,1962\nPerú,PER,5,6,7\n", 5),
     ],
 )

@@ -72,8 +72,9 @@ def find_dialect(sample: Sequence[str], *, cut: bool, wanted: str | None) -> Dia
     written = any(map(str.strip, sample))
     if empty := [fit for fit in fits if written and not fit.rows and not fit.faults]:
         return empty[0].dialect  # by which no cell holds anything
-    fits = [fit for fit in fits if wanted or fit.splits]
-    return _best(fits, sample) if fits else replace(standard, delimiter=NO_DELIMITER)
+    if not (wanted or any(fit.splits for fit in fits)):
+        return replace(standard, delimiter=NO_DELIMITER)
+    return _best([fit for fit in fits if wanted or fit.splits or fit.settles], sample)
 
 
 def ruled_line(sample: Iterable[str]) -> tuple[int, list[str]] | None:
@@ -136,6 +137,12 @@ class _Fit:
         return bool(self.rows) and len(self.rows[0]) > 1
 
     @property
+    def settles(self) -> bool:
+        """Whether most rows have equally many cells, several, and the others one, as titles do."""
+        several = [len(row) for row in self.rows if len(row) > 1]
+        return not self.faults and len(set(several)) == 1 and 2 * len(several) > len(self.rows)
+
+    @property
     def even(self) -> bool:
         """Whether all rows can be read and have equally many cells, several of them."""
         return self.splits and not self.faults and len({len(row) for row in self.rows}) == 1
@@ -148,7 +155,8 @@ class _Fit:
 
 def _best(fits: Sequence[_Fit], sample: Sequence[str]) -> Dialect:
     """Choose a dialect; it drops blanks after delimiters where all cells have one ("a, b")."""
-    fits = [fit for fit in fits if True not in fit.blanks] or fits  # not ", " in prose
+    if all(fit.splits for fit in fits):  # not ", " in prose, which a title is as well as a header
+        fits = [fit for fit in fits if True not in fit.blanks] or fits
     best = fits[0]
     if len(fits) > 1:
         guess = _guess(sample, [fit.dialect.delimiter for fit in fits])
