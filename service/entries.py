@@ -45,7 +45,7 @@ def put(
     """Set the values of a key, new or not; its ETag then is for the next If-Match."""
     change = header.on(
         lambda found: _shown(found, path.key),
-        lambda found: found.put_entry(path.key, body.values),
+        lambda found: found.put_entry(path.key, body.values.root),
     )
     entry, new = runtime().write(path.name, change)
     shown = EntryOut.of(entry)

@@ -17,6 +17,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    RootModel,
     Tag,
     ValidationInfo,
     WithJsonSchema,
@@ -341,15 +342,23 @@ def _or_bare(schema: dict[str, Any]) -> None:
     schema.update(description=named.pop("description"), anyOf=[named, VALUE])
 
 
+class EntryValues(
+    RootModel[
+        Annotated[
+            Any,
+            WithJsonSchema({"anyOf": [{"type": "object", "additionalProperties": VALUE}, VALUE]}),
+        ]
+    ]
+):
+    """Values by column, or the value of the only one."""
+
+
 class EntryBody(In):
     """The values of an entry: {"values": {column: value}}, or a bare value for one column."""
 
     model_config = ConfigDict(json_schema_extra=_or_bare)
 
-    values: Annotated[
-        Any,
-        WithJsonSchema({"anyOf": [{"type": "object", "additionalProperties": VALUE}, VALUE]}),
-    ]
+    values: EntryValues  # by name: of nested descriptions, openapi-python-client makes no class
 
     @model_validator(mode="before")
     @classmethod
