@@ -23,16 +23,19 @@ SoftDictError
 from __future__ import annotations
 
 import copyreg
+import errno
 import itertools
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from index.wording import listed, short
 
 TOLD = 100  # faults of one request, which are kept; of more it is said how many
 LONGEST_SAID = 2_000  # characters of a sentence that names them
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class SoftDictError(Exception):
@@ -256,6 +259,13 @@ class DiskFull(SoftDictError):
             f"the disk that holds {folder} {'is full' if sure else refused}; nothing of this was "
             "kept; make room there, and try again"
         )
+
+    @classmethod
+    def of_temporary(cls, fault: Exception) -> Self | None:
+        """Give what a fault says of the disk of files without a name, if it takes no more."""
+        if not (isinstance(fault, OSError) and fault.errno in NO_ROOM):
+            return None
+        return cls(Path(tempfile.gettempdir()), sure=fault.errno == errno.ENOSPC)
 
 
 class StoreClosed(SoftDictError):

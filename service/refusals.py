@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import secrets
-import tempfile
 from contextlib import suppress
 from difflib import get_close_matches
 from http import HTTPStatus
-from pathlib import Path
 
 from flask import Flask, Response, current_app, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
@@ -20,7 +17,6 @@ from .errors import TooLarge
 from .problems import MEDIA_TYPE, ProblemOut, describe, plain_problem, problem, problem_type
 from .runtime import runtime
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LARGEST = "the greater of the settings max_upload and max_json"
 
 log = logging.getLogger(__name__)
@@ -89,10 +85,8 @@ def _nearest_route() -> str:
 
 def _system(error: OSError) -> Response:
     """Say that there is no room for a request, which is received into files without a name."""
-    if error.errno in NO_ROOM:
-        sure = error.errno == errno.ENOSPC
-        return _domain(DiskFull(Path(tempfile.gettempdir()), sure=sure))
-    return _internal(error)
+    full = DiskFull.of_temporary(error)
+    return _internal(error) if full is None else _domain(full)
 
 
 def _internal(error: Exception) -> Response:

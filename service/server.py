@@ -34,14 +34,14 @@ from waitress.server import BaseWSGIServer, create_server
 from waitress.task import ErrorTask, WSGITask
 from waitress.utilities import BadRequest, Error, RequestHeaderFieldsTooLarge
 
-from index.errors import DiskFull
+from index.errors import NO_ROOM, DiskFull
 from index.platform import few_arenas, files_at_a_time
 
 from . import __version__
 from .app import FORM_OVERHEAD, create_app
 from .errors import CannotListen, TooLarge
 from .problems import MEDIA_TYPE, ProblemOut, describe, plain_problem
-from .refusals import LARGEST, NO_ROOM
+from .refusals import LARGEST
 from .runtime import Runtime
 from .settings import Settings
 

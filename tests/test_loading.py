@@ -15,6 +15,7 @@ import lzma
 import os
 import socket
 import sqlite3
+import tempfile
 import threading
 import tracemalloc
 import unicodedata
@@ -24,6 +25,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -40,6 +42,7 @@ from index.answers import Column, Entry, Progress, Value
 from index.errors import (
     BadRow,
     BadRows,
+    DiskFull,
     InvalidKey,
     InvalidRequest,
     NotEnoughMemory,
@@ -163,6 +166,18 @@ def test_a_stream_that_is_closed_cannot_be_read() -> None:
 
     with pytest.raises(UnreadableSource, match="the stream cannot be copied: I/O operation on cl"):
         SoftDict(encoder="random").load(stream)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="it is of Linux")
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_stream_that_the_disk_has_no_room_to_copy_is_no_unreadable_one(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    full = partial(open, "/dev/full", "w+b")
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+
+    with pytest.raises(DiskFull, match="is full"):
+        SoftDict(encoder="random").load(io.BytesIO(b"key,v\na,1\n" + size * b"\n"))
 
 
 def test_a_column_of_options_that_is_no_text_is_a_fault_of_theirs() -> None:

@@ -11,11 +11,11 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-from index.errors import Fault, InvalidRequest, UnreadableSource
+from index.errors import DiskFull, Fault, InvalidRequest, UnreadableSource
 
 GZIP_MAGIC = b"\x1f\x8b"
 BLOCK = 1 << 20  # bytes
@@ -127,17 +127,26 @@ class _Shared(io.RawIOBase):
 
 def _spooled(stream: BinaryIO) -> IO[bytes]:
     """Copy a stream to a file without a name, which even kill -9 leaves nothing of."""
-    with ExitStack() as undo:
-        copy = undo.enter_context(tempfile.TemporaryFile())
-        try:
-            shutil.copyfileobj(stream, copy, BLOCK)
-        except TypeError:
-            fault = Fault("source", "the stream gives text; open it as binary")
-            raise InvalidRequest(fault) from None
-        except (OSError, ValueError) as error:  # a ValueError: it is closed
-            raise UnreadableSource(f"the stream cannot be copied: {_words(error)}") from error
-        undo.pop_all()  # Source.close closes it
-        return copy
+    copy = tempfile.TemporaryFile()  # noqa: SIM115 (Source.close does)
+    try:
+        _copied(stream, copy)
+    except BaseException:
+        with suppress(OSError):  # it would write what it still holds
+            copy.close()
+        raise
+    return copy
+
+
+def _copied(stream: BinaryIO, copy: IO[bytes]) -> None:
+    try:
+        shutil.copyfileobj(stream, copy, BLOCK)
+        copy.flush()
+    except TypeError:
+        fault = Fault("source", "the stream gives text; open it as binary")
+        raise InvalidRequest(fault) from None
+    except (OSError, ValueError) as error:  # a ValueError: it is closed
+        unread = UnreadableSource(f"the stream cannot be copied: {_words(error)}")
+        raise DiskFull.of_temporary(error) or unread from error
 
 
 def _stamp(status: os.stat_result) -> tuple[int, ...]:
