@@ -99,7 +99,10 @@ class TooManyJobs(ServiceError):
 
     def __init__(self, limit: int) -> None:
         loads = counted(limit, "load", "loads")
-        super().__init__(f"at most {loads} may wait, the setting max_jobs; try again later")
+        super().__init__(
+            f"at most {loads} may wait, by the setting max_jobs and the files that the service may "
+            "have open (ulimit -n); try again later"
+        )
 
 
 class NotReady(ServiceError):

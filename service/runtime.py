@@ -26,6 +26,7 @@ from index.encoders import open_encoder
 from index.errors import Busy, DatasetExists, SoftDictError, UnknownDataset
 from index.loading import LoadOptions
 from index.pace import Report
+from index.platform import files_at_a_time
 from index.softdict import SoftDict
 from index.turns import patience
 
@@ -55,7 +56,9 @@ class Runtime:
         self.catalog = Catalog.open(settings.home)
         self._bundle = self._is_to_bundle()
         self._bundled: set[str] = set()  # datasets that were created by this process
-        self.jobs = Jobs(waiting=settings.max_jobs, kept=settings.kept_jobs)
+        # Each that waits holds a file; were they all taken, no connection could be either.
+        waiting = min(settings.max_jobs, max(1, files_at_a_time() // 4))
+        self.jobs = Jobs(waiting=waiting, kept=settings.kept_jobs)
         self._closing = False
         self._places = threading.Condition()
         self._most = max(1, settings.threads - KEPT_FREE)  # threads that may wait for a turn

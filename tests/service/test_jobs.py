@@ -442,8 +442,12 @@ def test_a_load_cancelled_midway_leaves_nothing(make: Make) -> None:
     assert client.get("/datasets").get_json() == {"datasets": []}
 
 
-def test_jobs_above_the_limit_are_refused(make: Make) -> None:
-    client = make(at_once=0, max_jobs=1)
+@pytest.mark.parametrize(("max_jobs", "files"), [(1, 1024), (1000, 7)])
+def test_jobs_above_the_limit_are_refused(
+    make: Make, monkeypatch: pytest.MonkeyPatch, max_jobs: int, files: int
+) -> None:
+    monkeypatch.setattr("service.runtime.files_at_a_time", lambda: files)
+    client = make(at_once=0, max_jobs=max_jobs)
     jobs = client.application.extensions["softdict"].jobs
     gate, _ = started(jobs)
     for name in ("old", "older"):  # nobody asked for these: they take no place
