@@ -91,7 +91,12 @@ class Settings(BaseModel):
         ge=0,
         description="largest load answered at once, in bytes; a larger one is a job",
     )
-    max_jobs: int = Field(16, ge=1, le=10_000, description="most loads waiting their turn")
+    max_jobs: int = Field(
+        16,
+        ge=1,
+        le=10_000,
+        description="most loads waiting their turn, up to a quarter of the files that may be open",
+    )
     kept_jobs: int = Field(100, ge=1, le=10_000, description="finished jobs remembered")
     idle_timeout: int = Field(120, ge=1, description="seconds before an idle connection is closed")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
