@@ -752,6 +752,9 @@ def test_a_column_without_a_name_can_hold_the_keys() -> None:
         ("Tarifa, al 1 de enero\nArtículo;Precio\nPan;1,50\nSal;2,10\nVino;5,75\n", 2),
         ("Ventas,2024\nCiudad\tUds.\tTotal\nSoria\t1\t12\nLugo\t2\t13\nVigo\t4\t15\n", 2),
         ("Source,WB,\n\nUpdated,1/6/2024,\n\nPaís,ISO,1960,1961,1962\nPerú,PER,5,6,7\n", 5),
+        ("Einwohner am 31.12.\n;2019;2020;2021\nBerlin;3669491;3664088;3677472\n", 2),
+        ("Einwohner\nTabelle 12411\n;Männer;Frauen\nBerlin;1803;1866\nBremen;337;344\n", 3),
+        ("Einwohner\n;Männer;Frauen\nLand;Anfang;Ende\nBerlin;1803;1866\n", 3),
     ],
 )
 def test_a_title_above_the_header_is_no_key(content: str, line: int) -> None:

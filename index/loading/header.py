@@ -74,9 +74,10 @@ def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
         return ruled[0]
     own = dialect.delimiter
     for delimiter in DELIMITERS if own == NO_DELIMITER else (own,):
-        line, table = _below_titles(sample, replace(dialect, delimiter=delimiter))
-        if len(table) > 1 and _is_surely_header(table):
-            return line
+        for nameless in (False, True):
+            line, table = _below_titles(sample, replace(dialect, delimiter=delimiter), nameless)
+            if len(table) > 1 and _is_surely_header(table):
+                return line
     return _fullest(sample, dialect)
 
 
@@ -85,11 +86,13 @@ def _is_surely_header(rows: Sequence[Sequence[str]]) -> bool:
 
     They are equally long.
     """
-    columns = [cells for cells in zip(*rows, strict=True) if cells[0].strip()]
-    if len(columns) < 2 or any(cells[0][0] == " " for cells in columns):
+    keys, *others = zip(*rows, strict=True)
+    columns = [keys, *(cells for cells in others if cells[0].strip())]
+    if len(columns) < 2 or any(cells[0][:1] == " " for cells in columns):
         return False
     columns = [tuple(map(str.strip, cells)) for cells in columns]
-    if not _is_name(columns[0][0]) or not _name_values(columns):
+    first = columns[0][0]
+    if (first and not _is_name(first)) or not _name_values(columns):
         return False
     above = [cells[0] for cells in columns[1:]]
     are_years = len(above) >= MANY_YEARS and all(map(_is_year, above))
@@ -129,26 +132,30 @@ def _are_headings(cells: Sequence[str]) -> bool:
     return many and _is_name(cells[0]) and _is_in_order(_between(others))
 
 
-def _below_titles(sample: Sequence[str], dialect: Dialect) -> tuple[int, list[list[str]]]:
+def _below_titles(
+    sample: Sequence[str], dialect: Dialect, nameless: bool
+) -> tuple[int, list[list[str]]]:
     """Give the rows of a table, if they are even, and its line; none where no title is above it.
 
     Titles fill no more than the first cell of a row, and so do notes below the table; headings
-    over several columns leave it empty.
+    over several columns leave it empty. So may the names of ``nameless`` keys, and no others.
     """
     rows = dialect.rows(sample[dialect.skipped :])
     table: list[list[str]] = []
     line = titles = 0
     with suppress(csv.Error):  # goes by what it could read
         for row in rows:
-            if table or ("".join(row[:1]).strip() and any(map(str.strip, row[1:]))):
+            filled = [bool(cell.strip()) for cell in row]
+            begins = filled[:1] == [True] or (nameless and all(filled[1:]))
+            if table or (begins and any(filled[1:])):
                 line = line or dialect.skipped + rows.line_num
-                table += [row] if any(map(str.strip, row)) else []
+                table += [row] if any(filled) else []
             else:
-                titles += any(map(str.strip, row))
+                titles += any(filled)
     while table and not any(map(str.strip, table[-1][1:])):
         table.pop()
-    filled = [row for row in table if any(map(str.strip, row[1:]))]  # without notes between them
-    table = filled if 2 * len(filled) > len(table) else []
+    whole = [row for row in table if any(map(str.strip, row[1:]))]  # without notes between them
+    table = whole if 2 * len(whole) > len(table) else []
     return line, table if titles and len({len(row) for row in table}) == 1 else []
 
 
