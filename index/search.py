@@ -368,6 +368,8 @@ def _with_list(
     outlook: Outlook | None = sample.outlook
     if taken > TAKEN:
         outlook = _outlook(snapshot, part, query, tau, taken)
+        if outlook is not None and len(outlook.head_scores) < k:
+            outlook = None  # of keys that are all alike codes may find none
         last = last if outlook is None else max(last, float(np.sort(outlook.head_scores)[-k]))
     if outlook is None:
         more = np.flatnonzero(_unscored(part, rows))

@@ -430,6 +430,24 @@ def test_how_many_are_listed_changes_no_weight_of_a_sampled_answer(
     assert len(right) >= 0.9 * k
 
 
+def test_as_many_are_listed_as_were_asked_for_where_codes_find_fewer() -> None:
+    """All keys have one vector, and what codes tell of it is off by more than they differ."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((11, 384)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    alike, queries = np.repeat(rows[:1], KEYS, axis=0), rows[1:]
+    sketch = build_sketch(alike)[1]
+    empty = Snapshot.empty(())
+    keys = [f"key {row}" for row in range(KEYS)]
+    block = empty.block(range(KEYS), keys, [0.0] * KEYS, VectorBlock(alike), [()] * KEYS)
+    snapshot = empty.with_blocks([replace(block, sketch=sketch)])
+    for found in attend_keys(
+        snapshot, queries, temperature=0.1, allowed=snapshot.alive, k=100, tolerance=TOLERANCE
+    ):
+        assert found.scored < KEYS
+        assert len(set(found.state.top_rows[0].tolist()) - {-1}) == 100
+
+
 @pytest.mark.parametrize("temperature", [0.05, 0.2, 20.0])
 def test_a_label_s_share_is_off_by_half_the_tolerance_at_most(
     snapshot: Snapshot, temperature: float
