@@ -56,7 +56,8 @@ SURELY = 4.0  # standard deviations below what is expected of its code, a key sc
 CROWDED = 0.35  # of the mean squared stray of all cells: those of one that has less are a crowd
 LOGISTIC = 0.85  # over a standard deviation, how steep a logistic curve is for a normal one
 LEAST_LOOKED_AT = 2.0  # times as many keys as are wanted
-# Above the bar, in deviations of the nearest cell, codes are looked at; again if they are too few.
+# Above the bar, in deviations of the nearest cell, codes are looked at; again if they are too few,
+# at ``-DEEP`` in those of the widest: the nearest may be of a crowd, which lies in next to no room.
 BARS = (0.5, -1.0, -DEEP)
 HALVINGS = 8  # of the scores that a bar may lie at: to within a hundredth
 LEAST_SHARE = 0.15  # of the draws go to the edge and to the cells alike, whatever is hoped for
@@ -162,7 +163,8 @@ class Outlook:
         cells, bar = _cells_near(sizes, middles, spreads, coded)
         allowed = None if left is None else left.bits
         for higher in BARS:
-            least = bar + higher * float(spreads[cells[0]])
+            spread = spreads[cells[0]] if higher > -DEEP else spreads[cells].max()
+            least = bar + higher * float(spread)
             told, near = sketch.codes.above(query, least, cells, coarse, allowed)
             if len(near) >= taken:
                 break

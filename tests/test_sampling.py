@@ -328,6 +328,26 @@ def test_a_mask_that_goes_with_meaning_leaves_what_the_samples_stand_for(sketche
         assert len(set(sample.rows.tolist())) == len(sample.rows)
 
 
+def test_near_keys_are_found_where_a_mask_leaves_a_few_of_a_crowd_and_no_others_as_near():
+    rng = np.random.default_rng(3)
+    query = np.eye(16, dtype=np.float32)[0]
+    crowd = query + 1e-3 * rng.standard_normal((N // 10, 16))
+    given = np.concatenate([crowd, rng.standard_normal((N, 16))])
+    given = (given / np.linalg.norm(given, axis=1, keepdims=True)).astype(np.float32)
+    rows, sketch = sketch_of(given)
+    scores = rows @ query
+    allowed = scores < 0
+    allowed[np.flatnonzero(scores > 0.9999)[:5]] = True
+
+    outlook = Outlook.of(
+        sketch, VectorBlock(rows), query, temperature=0.1,
+        taken=512, coded=2048, left=Left.of(sketch, allowed),
+    )  # fmt: skip
+
+    assert np.count_nonzero(allowed) > N // 3
+    assert len(outlook.near) >= 2048
+
+
 def test_what_a_mask_hides_takes_no_place_among_the_near(sketched, queries):
     rows, sketch = sketched
     found = []
