@@ -1806,7 +1806,7 @@ def test_shares_spoil_no_prices_and_are_read_as_these_where_they_tell(
 
 
 @pytest.mark.parametrize("fmt", ["csv", "jsonl", "parquet"])
-@pytest.mark.parametrize("unit", ["€", "$", "kg", "€/l", "%"])
+@pytest.mark.parametrize("unit", ["€", "$", "kg", "€/l", "€/mes", "%"])
 def test_numbers_of_three_decimals_come_back_from_every_export(fmt: str, unit: str) -> None:
     columns = [Column("v", "number", unit=unit), Column("w", "number", unit="€")]
     entries = [
@@ -1885,6 +1885,8 @@ def test_another_unit_than_the_columns_is_no_number_of_it() -> None:
         (["1.4590 €", "1.5390 €"], "number", "€", [1.459, 1.539]),  # as an export has them
         (["1.459 €", "1.539 €"], "text", None, ["1.459 €", "1.539 €"]),  # thousands, or of a litre
         (["1.459 €/l", "1.539 €/l"], "number", "€/l", [1.459, 1.539]),
+        (["1.459 €/L", "1.539 €/L"], "number", "€/L", [1.459, 1.539]),
+        (["1.250 €/m²", "950 €/m²"], "text", None, ["1.250 €/m²", "950 €/m²"]),
         (["1.230 €", "1.250,00 €"], "number", "€", [1230, 1250]),
         (["$1.459", "$7.5"], "number", "$", [1.459, 7.5]),
         (["1.459 kg"], "number", "kg", [1.459]),
@@ -3203,6 +3205,8 @@ def test_codes_with_a_point_keep_their_zeros() -> None:
          "number like the others"]),
         ("k\tp\na\t1,250 kg\nb\t2,300 kg\n", [f"'p' is text: {UNCLEAR}"]),
         ("k,p\na,€ 45.000\nb,€ 38.500\n", [f"'p' is text: {UNCLEAR}"]),
+        ("k,p\na,850 €/mes\nb,1.100 €/mes\n", [f"'p' is text: {UNCLEAR}"]),
+        ("k\tp\na\t28.000 €/año\nb\t35.500 €/año\n", [f"'p' is text: {UNCLEAR}"]),
         ("k;t;v\na;24.12;1.234\nb;9.30;2.500\n", [f"'v' is text: {UNCLEAR}"]),
         ("k;v\na;12345678901234567,89\nb;1,5\n", [f"'v' is text: on line 2, "
          f"'12345678901234567,89' {SPOILED}"]),

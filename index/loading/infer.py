@@ -17,8 +17,9 @@ fit only one is read so; next the file's other columns decide, those of numbers 
 numbers; then the separator: spreadsheets take ";" where a comma is in the numbers. With any other,
 1.234 has a fraction, and 1,234 is text. A unit tells more where commas separate nothing: 1.234 %
 and 1,234 % are fractions, for no share is in thousands, and 1,234 € is thousands but beside ";",
-for no price has three decimals. So 1.234 € is text, unless something else tells: a price of
-thousands, or of a litre. With 1,234 €/l, that has three decimals, and so have measures, 1,234 kg.
+for no price has three decimals. So 1.234 € is text, and so is a rent of 1.234 €/month, unless
+something else tells: a price of thousands, or of a litre. With 1,234 €/l, that has three decimals,
+and so have measures, 1,234 kg. What else there is a price for, as for a kilogram, may have either.
 
 What may be dates or times, 24.12 and 9.30, are numbers with a point only where nothing speaks for
 the comma; and where the separator alone does, they make 1.234 of another column unclear: text. What
@@ -145,7 +146,7 @@ class Profile:
         comma = self._spelled("comma", "code_comma")
         if point != comma:
             return "point" if point > comma else "comma"
-        if delimiter in (",", ";") or self._spelled("dot_either") or not self._are_prices():
+        if delimiter in (",", ";") or self._spelled("dot_either") or not self._are_prices("/"):
             return None
         return "point"
 
@@ -168,10 +169,10 @@ class Profile:
         """Give the units of what fits both styles."""
         return {kind.unit for kind in self._either()} - {""}
 
-    def _are_prices(self) -> bool:
-        """Say whether what fits both styles is money, and for no measure of something."""
+    def _are_prices(self, per: str) -> bool:
+        """Say whether what fits both styles is money, and ``per`` is in none of its units."""
         units = self._units() - _SHARES
-        return bool(units) and not any(is_measure(unit) or "/" in unit for unit in units)
+        return bool(units) and not any(is_measure(u) or per in u.casefold() for u in units)
 
     def style(self, others: Shown, delimiter: str | None) -> Style | None:
         """The style to read the column's numbers in; None where 1,234 may be in either."""
@@ -185,7 +186,7 @@ class Profile:
         if usual == "comma":
             return None if others.perhaps == "point" else usual
         unclear = self._spelled("comma_either") > 0 and usual is None
-        unclear = unclear or (self._spelled("dot_either") > 0 and self._are_prices())
+        unclear = unclear or (self._spelled("dot_either") > 0 and self._are_prices("/l"))
         return None if unclear else "point"
 
     def numbers(self, style: Style) -> int:
