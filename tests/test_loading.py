@@ -2641,6 +2641,9 @@ def test_an_existing_datasets_columns_keep_their_types_and_names() -> None:
         ("Hora;Actividad\n9:00;Yoga\n10:30:00;Zumba\n", True),
         ("sku,what\nSI-100,blue chair\nREF00042,table\n12345678Z,lamp\n", True),
         ("Cuándo;Qué\n2024-02-01T10:30:00Z;a\n2024-02;b\n", True),
+        ("CAS\tChemical\n50-00-0\tformaldehyde\n7732-18-5\twater\n", True),
+        ("tel,who\n+34 600 123 456,Ana\n(91) 234-56.78,Luis\n", True),
+        ("from,who\n1990-1995,Ana\n1995 - 2001,Luis\n", False),
         ("CP;Municipio\n08001;Barcelona\n28001;Madrid\n", True),
         ('[{"CP": "08001", "M": "Barcelona"}, {"CP": "28001", "M": "Madrid"}]', True),
         ("Fecha;Importe\n01/02/2024;5\n02/02/2024;6\n", False),  # nothing else to ask for
