@@ -946,6 +946,15 @@ def test_a_column_of_nested_json_can_be_left_out_as_is_said(content: str) -> Non
     assert load(content, columns={"tags": "skip"}) == [("a", (1,))]
 
 
+def test_an_object_that_is_the_table_inside_a_document_is_to_be_taken_out_of_it() -> None:
+    (row,) = bad_rows('{"base": "EUR", "rates": {"USD": 1.1, "GBP": 0.85}}')
+
+    said = "a key with an object, where the first entry is a key with a value"
+    assert row.reason == f"entry 2: {said}; if that is the table, load it by itself"
+    (row,) = bad_rows('{"USD": {"v": 1.1}, "date": "today"}')
+    assert row.reason.endswith("a key with a value, where the first entry is a key with an object")
+
+
 @pytest.mark.parametrize("rows", [[{"word": "a", "v": 1}], [["a", 1], ["b", 2]]])
 def test_a_table_inside_a_document_is_to_be_taken_out_of_it(rows: list[Any]) -> None:
     (row,) = bad_rows(json.dumps({"count": 2, "next": None, "results": rows}), "x.json")

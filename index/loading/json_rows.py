@@ -235,7 +235,9 @@ class _Shape:
     def _fitted(self, shape: str, item: Any, row: Row) -> Row:
         self._shape = self._shape or shape
         if self._shape != shape:
-            return Row(row.line, {}, f"{shape}, where the first entry is {self._shape}")
+            inside = shape == "a key with an object"  # {"base": "EUR", "rates": {"USD": 1.1}}
+            advice = "; if that is the table, load it by itself" if inside else ""
+            return Row(row.line, {}, f"{shape}, where the first entry is {self._shape}{advice}")
         if isinstance(item, _Object) and item.repeated is not None:
             return Row(row.line, {}, f"the object holds {item.repeated!r} twice")
         for name in (KEYED, BARE):
