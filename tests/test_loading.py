@@ -679,6 +679,9 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ("Jahr;2022;2023;Rest\nBayern;1950;5;1\nHessen;3;4;1\nSaar;7;8;2\n", "yes"),
         ("Land;2023;Anteil\nBayern;1234,5;1,15\nHessen;884,2;3,5\n", "yes"),
         ("Modelo;36;38;40;Total\nAda;1;2;5;8\nBea;4;2;3;9\n", "yes"),
+        ("city,count,min,25%,50%,75%,max\nUlm,2,3.0,3.25,3.5,3.75,4\n", "yes"),  # quantiles
+        (",count,min,25%,50%,75%,max\npay,2,3.0,3.25,3.5,3.75,4\n", "yes"),
+        ("Ana,2,lista,25%,50%,75%\nEva,3,4,20%,30%,50%\n", "no"),  # shares over shares
         ("Proyecto A;2022;2023;activo\nProyecto B;;;pendiente\n", "no"),
         ("Silla;1999;2000;azul\nMesa;350;400;roja\n", "no"),
         ("Laptop,1999,n/a\nMouse,25,4.5\nKeyboard,45,4.2\n", "no"),

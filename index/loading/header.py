@@ -189,6 +189,8 @@ def _name_values(columns: Sequence[Sequence[str]]) -> bool:
         filled = [cell for cells in numbered for cell in cells[1:] if cell]  # 2,019 sold is no year
         few = FEW_YEARS * sum(map(_is_year, filled)) < max(len(filled), 1)
         return few and _is_in_order(_between(above))
+    if not any("%" in cell for cell in below):
+        above = [cell.removesuffix("%") for cell in above]  # quantiles
     return _name_steps(above, below)
 
 
