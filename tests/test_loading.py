@@ -785,6 +785,23 @@ def test_what_stands_above_no_header_is_no_title(content: str) -> None:
     assert len(load(content)) == len(content.splitlines())
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Turnos\nZona;Encargado;Tel\nNorte;Ana;600 111 222\nSur;Luis;600 333 444\n",
+        "Turnos\n\nZona\tEncargado\nNorte\tAna\nSur\tLuis\n",
+    ],
+)
+def test_lines_of_cells_below_a_title_are_no_list_of_phrases(content: str) -> None:
+    with pytest.raises(BadRows, match="cells, where the first row has 1"):
+        load(content)
+    for phrases in (
+        "hola\nbuenos días; qué tal\nrojo, verde, azul\nadiós; hasta luego\n",
+        "Inicio\nZapatos | Botas | Tienda\nZapatos | Rojos | Tienda\n",
+    ):
+        assert [key for key, _ in load(phrases)] == phrases.splitlines()
+
+
 def test_a_column_without_a_name_is_called_by_its_place() -> None:
     content = "Konto;Betrag;\nErloese;1.234,56;ok\nBank;2.000,00;\n"
 

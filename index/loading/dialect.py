@@ -72,7 +72,7 @@ def find_dialect(sample: Sequence[str], *, cut: bool, wanted: str | None) -> Dia
     written = any(map(str.strip, sample))
     if empty := [fit for fit in fits if written and not fit.rows and not fit.faults]:
         return empty[0].dialect  # by which no cell holds anything
-    if not (wanted or any(fit.splits for fit in fits)):
+    if not (wanted or any(fit.splits or fit.is_below_titles for fit in fits)):
         return replace(standard, delimiter=NO_DELIMITER)
     return _best([fit for fit in fits if wanted or fit.splits or fit.settles], sample)
 
@@ -141,6 +141,13 @@ class _Fit:
         """Whether most rows have equally many cells, several, and the others one, as titles do."""
         several = [len(row) for row in self.rows if len(row) > 1]
         return not self.faults and len(set(several)) == 1 and 2 * len(several) > len(self.rows)
+
+    @property
+    def is_below_titles(self) -> bool:
+        """Whether it settles on what hardly stands in phrases: tabs, or two ; or | and no blank."""
+        several = max(map(len, self.rows), default=0) > 2 and True not in self.blanks
+        found = self.dialect.delimiter
+        return self.settles and (found == "\t" or (several and found in "|;"))
 
     @property
     def even(self) -> bool:
