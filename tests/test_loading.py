@@ -3351,6 +3351,11 @@ def test_what_is_wrong_with_a_guess_is_advised() -> None:
         load(gaps)
     with pytest.raises(BadRows, match=r"on_error=skip$"):
         load(gaps, key="remark")
+    with pytest.raises(
+        BadRows, match="; if 'column 1' does not hold the keys, name the column that"
+    ):
+        load("x,a,2\n,b,3\n")
+    assert load("x,a,2\n,b,3\n", key="column 2")[0][0] == "a"
 
 
 def test_what_a_note_advises_works() -> None:

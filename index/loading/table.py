@@ -167,7 +167,7 @@ class Table:
                 self.bad_row_count,
                 every=not firsts,
                 repeated=repeated,
-                keys=self.key_column if guessed and (repeated or self._keyless) else None,
+                keys=self._layout.key_source if guessed and (repeated or self._keyless) else None,
                 numbers=list(self._unfit),
                 gaps=gap_advice(self._strange),
             )
