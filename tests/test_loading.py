@@ -776,6 +776,7 @@ def test_a_title_above_the_header_is_no_key(content: str, line: int) -> None:
         "Ana;;;\nLuis;5;6;7\nEva;8;6;9\n",
         "Modelo;X1;\nNombre;Ana;López\nEdad;33;\nPeso;70;\n",  # a form
         "Mesa;;\nSofá;1999;2000\nSilla;40;12\n",
+        "Alien;1979;;\nTerminator;1984;1991;2003\nRocky;1976;1979;1982\n",
         "perro;5;\nnombre;verbo;y\npez;mar;z\n",
         "ciudad\nMadrid,España\nRoma,Italia\n",  # a list
         "precio\n1,5\n2,5\n",

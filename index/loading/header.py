@@ -111,14 +111,16 @@ def _fullest(sample: Sequence[str], dialect: Dialect) -> int | None:
     names: list[str] = []
     with suppress(csv.Error):
         for row in rows:
-            filled = sum(map(bool, map(str.strip, row)))
+            cells = [*map(str.strip, row)]
+            filled = sum(map(bool, cells))
             if names and filled:
                 if filled <= above:  # as these do
                     return None
-                named = zip_longest(names, row, fillvalue="")
-                return line if _stand_over_a_value([pair for pair in named if pair[0]]) else None
-            if 0 < most < filled and _are_headings([*map(str.strip, row)]):
-                line, names, above = dialect.skipped + rows.line_num, row, most
+                pairs = zip_longest(names, cells, fillvalue="")  # years over years are no headings
+                named = [pair for pair in pairs if pair[0] and not all(map(_is_year, pair))]
+                return line if _stand_over_a_value(named) else None
+            if 0 < most < filled and _are_headings(cells):
+                line, names, above = dialect.skipped + rows.line_num, cells, most
             most = max(most, filled)
     return None
 
