@@ -691,6 +691,8 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ("Country,ISO,1960,1961,1962\nAruba,ABW,54,55,56\nChad,TCD,30,31,32\n", "yes"),
         ("Proyecto A;2021;2022;2023;activo\nProyecto B;2019;2021;2022;cerrado\n", "no"),
         ("Nr;Filiale;2022;2023\n1;Bonn;5;3\n2;Ulm;4;1\n", "yes"),  # a word over numbers
+        ("Edad;2019;2022\n0;5;3\n1;4;1\n", "yes"),  # without others, too
+        ("País;1990;2000;2010\nPerú;1995;30;40\nChad;5;31;41\n", "yes"),  # one year in six
         (",país,1999,2000\n0,Cuba,745,2666\n1,Perú,37,80\n", "yes"),  # and a blank
         ("Konto;Betrag;\nErloese;1.234,56;ok\nBank;2.000,00;\n", "yes"),  # a remark
         ("Cognome,,Stipendio\nRossi,a,1200\nVerdi,b,1300\n", "yes"),

@@ -38,12 +38,12 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
     One that names a known key column does. Else it does unless it holds a number, a vector, an
     empty or a repeated cell, a label that stands again in its column, or a date over dates, has one
     cell only (a list of words) or is the only row. Numbers are names, though, where three stand in
-    even steps over what do not; so are years that follow one another or stand in order over what
-    are none, and measures (100 m) over what is none in their unit. Beside words, unless they are
-    three years, they are where a word or an empty first cell stands over numbers alone; and where
-    two words do, a label may stand again. The first cell may be empty, as over the index of a data
-    frame, and others where a name stands over a number. Columns in which no row has anything are
-    not looked at.
+    even steps over what do not; so are three years in order over what are hardly any, and measures
+    (100 m) over what is none in their unit. Fewer years, and steps beside words, are where a word
+    or an empty first cell stands over numbers alone; years that follow one another are without
+    words beside them; and where two words stand so, a label may stand again. The first cell may be
+    empty, as over the index of a data frame, and others where a name stands over a number. Columns
+    in which no row has anything are not looked at.
     """
     every = ([cell.strip() for cell in cells] for cells in zip_longest(*rows, fillvalue=""))
     columns = [cells for cells in every if any(cells)]
@@ -61,7 +61,8 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
         return False
     named = [pair for pair in zip(names, below, strict=True) if pair[0]]
     if names[0] and (len(set(names)) < len(names) or len(named) < len(names)):
-        return _are_names(named) and _stand_over_a_value(named)
+        are_names = len(named) > 1 and all(_is_name(name) for name, _ in named)
+        return are_names and _stand_over_a_value(named)
     if not _is_name(names[0]) and (names[0] or not below[0]):
         return False
     return _name_values(columns)
@@ -166,34 +167,30 @@ def _stand_over_a_value(named: Sequence[tuple[str, str]]) -> bool:
     return any(cell.strip() and not _is_name(cell) for _, cell in named)
 
 
-def _are_names(named: Sequence[tuple[str, str]]) -> bool:
-    return len(named) > 1 and all(_is_name(name) and name[0] != " " for name, _ in named)
-
-
 def _name_values(columns: Sequence[Sequence[str]]) -> bool:
     """Say whether the first cells of columns of values, which follow the first one, are names.
 
-    They are words, years or steps. Years and steps beside words count as names where one of these
-    or the first cell stands over numbers alone; three years in order do anyway.
+    They are words, years or steps. Fewer than three years, unless they stand alone and follow one
+    another, and steps beside words count where one of these or the first cell heads numbers alone.
     """
     keys, *values = columns
     numbered = [cells for cells in values if not _is_name(cells[0])]
-    above, below = [cells[0] for cells in numbered], [cells[1] for cells in numbered]
-    if len(numbered) == len(values):
-        return not numbered or _name_years(above, below) or _name_steps(above, below)
     if not numbered:
         return True
-    are_years = all(map(_is_year, above))
-    several = are_years and len(above) >= MANY_YEARS
-    if not several and not any(map(_holds_numbers, (keys, *_under_words(columns)))):
-        return False
-    if are_years:
-        filled = [cell for cells in numbered for cell in cells[1:] if cell]  # 2,019 sold is no year
-        few = FEW_YEARS * sum(map(_is_year, filled)) < max(len(filled), 1)
-        return few and _is_in_order(_between(above))
-    if not any("%" in cell for cell in below):
-        above = [cell.removesuffix("%") for cell in above]  # quantiles
-    return _name_steps(above, below)
+    above = [cells[0] for cells in numbered]
+    alone = len(numbered) == len(values)
+    headed = any(map(_holds_numbers, (keys, *_under_words(columns))))
+    if not all(map(_is_year, above)):
+        below = [cells[1] for cells in numbered]
+        if not any("%" in cell for cell in below):
+            above = [cell.removesuffix("%") for cell in above]  # quantiles
+        return (alone or headed) and _name_steps(above, below)
+    steps = _between(above)
+    if alone and set(steps) in ({1}, {-1}):
+        return True
+    filled = [cell for cells in numbered for cell in cells[1:] if cell]  # 2,019 sold is no year
+    few = FEW_YEARS * sum(map(_is_year, filled)) < max(len(filled), 1)
+    return few and _is_in_order(steps) and (headed or len(above) >= MANY_YEARS)
 
 
 def _under_words(columns: Sequence[Sequence[str]]) -> list[Sequence[str]]:
@@ -227,16 +224,6 @@ def _between(years: Iterable[str]) -> list[int]:
 
 def _is_in_order(steps: Sequence[int]) -> bool:
     return all(step > 0 for step in steps) or all(step < 0 for step in steps)
-
-
-def _name_years(above: Sequence[str], below: Sequence[str]) -> bool:
-    """Say whether cells are years, one after the other, or three in order over what are none."""
-    if len(above) < 2 or not all(map(_is_year, above)):
-        return False
-    steps = _between(above)
-    if set(steps) in ({1}, {-1}):
-        return True
-    return len(above) >= MANY_YEARS and _is_in_order(steps) and not any(map(_is_year, below))
 
 
 def _name_steps(above: Sequence[str], below: Sequence[str]) -> bool:
