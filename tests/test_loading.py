@@ -694,6 +694,9 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ("Edad;2019;2022\n0;5;3\n1;4;1\n", "yes"),  # without others, too
         ("País;1990;2000;2010\nPerú;1995;30;40\nChad;5;31;41\n", "yes"),  # one year in six
         (",país,1999,2000\n0,Cuba,745,2666\n1,Perú,37,80\n", "yes"),  # and a blank
+        ("Perú;..\nCuba;5.3\nChad;4.1\n", "no"),  # a value that is missing
+        ("pan;blanco;n.d.\nsal;fina;3\nvino;tinto;4\n", "no"),
+        ("Na;K\n3;4\n5;6\n", "yes"),  # sodium
         ("Konto;Betrag;\nErloese;1.234,56;ok\nBank;2.000,00;\n", "yes"),  # a remark
         ("Cognome,,Stipendio\nRossi,a,1200\nVerdi,b,1300\n", "yes"),
         ("Cognome,,\nRossi,a,1200\nVerdi,b,1300\n", "no"),

@@ -36,21 +36,21 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
     """Say whether the first of some rows names columns, by what it and the second one hold.
 
     One that names a known key column does. Else it does unless it holds a number, a vector, an
-    empty or a repeated cell, a label that stands again in its column, or a date over dates, has one
-    cell only (a list of words) or is the only row. Numbers are names, though, where three stand in
-    even steps over what do not; so are three years in order over what are hardly any, and measures
-    (100 m) over what is none in their unit. Fewer years, and steps beside words, are where a word
-    or an empty first cell stands over numbers alone; years that follow one another are without
-    words beside them; and where two words stand so, a label may stand again. The first cell may be
-    empty, as over the index of a data frame, and others where a name stands over a number. Columns
-    in which no row has anything are not looked at.
+    empty or a repeated cell, a mark of a missing value (n.d.), a label that stands again in its
+    column, or a date over dates, has one cell only (a list of words) or is the only row. Numbers
+    are names, though, where three stand in even steps over what do not; so are three years in order
+    over what are hardly any, and measures (100 m) over what is none in their unit. Fewer years, and
+    steps beside words, are where a word or an empty first cell stands over numbers alone; years
+    that follow one another are without words beside them; and where two words stand so, a label may
+    stand again. The first cell may be empty, as over the index of a data frame, and others where a
+    name stands over a number. Columns in which no row has anything are not looked at.
     """
     every = ([cell.strip() for cell in cells] for cells in zip_longest(*rows, fillvalue=""))
     columns = [cells for cells in every if any(cells)]
     names = [cells[0] for cells in columns]
     if _names_keys(names):
         return True
-    if len(rows) < 2 or len(names) < 2:
+    if len(rows) < 2 or len(names) < 2 or any(map(_is_gap, names[1:])):
         return False
     below = [cells[1] for cells in columns]
     if any(map(_are_measured, names, [_first_value(cells[1:]) for cells in columns])):
@@ -243,6 +243,11 @@ def _names_keys(cells: Iterable[str]) -> bool:
 def _is_name(cell: str) -> bool:
     kind = kind_in_text(cell)
     return kind.name in ("label", "mark") or is_measure(kind.unit)  # as 100 m over times
+
+
+def _is_gap(cell: str) -> bool:
+    """Say whether it says that there is no value, and is no word: Na is sodium, too."""
+    return kind_in_text(cell).name == "mark" and not cell.isalpha()
 
 
 def _first_value(cells: Iterable[str]) -> str:
