@@ -784,6 +784,7 @@ def test_a_title_above_the_header_is_no_key(content: str, line: int) -> None:
         "Alien;1979;;\nTerminator;1984;1991;2003\nRocky;1976;1979;1982\n",
         "perro;5;\nnombre;verbo;y\npez;mar;z\n",
         "ciudad\nMadrid,España\nRoma,Italia\n",  # a list
+        "Fruta\n\tpera\n\tuva\nVerdura\n\tajo\n\tcol\n\tapio\n",  # a list with headings
         "precio\n1,5\n2,5\n",
     ],
 )

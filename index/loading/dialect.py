@@ -147,7 +147,8 @@ class _Fit:
         """Whether it settles on what hardly stands in phrases: tabs, or two ; or | and no blank."""
         several = max(map(len, self.rows), default=0) > 2 and True not in self.blanks
         found = self.dialect.delimiter
-        return self.settles and (found == "\t" or (several and found in "|;"))
+        indented = not any(row[0].strip() for row in self.rows if row[1:])  # under headings
+        return self.settles and not indented and (found == "\t" or (several and found in "|;"))
 
     @property
     def even(self) -> bool:
