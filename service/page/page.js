@@ -509,7 +509,7 @@ function brief(blend, name) {
   if (blend === null) return t("noValue");
   if (blend.type === "number") return near(blend, blend.mean);
   if (blend.type === "vector") return parts(blend.mean, colours.includes(name) ? Math.round : rounded);
-  return blend.value;
+  return text(blend.value);
 }
 
 // A number as exact as tells it from those about it; of one that has all the weight, as it is stored.
@@ -584,7 +584,7 @@ const drawVector = (blend, _, name) => large(name, blend.mean, brief(blend, name
 function drawLabels(blend) {
   const row = (name, probability, className = "") => element("li", className, name, drawBar(probability), element("span", "weight", share(probability)));
   const shown = blend.distribution.slice(0, LABELS);
-  const rows = shown.map(({ value, probability }) => row(cut(value), probability));
+  const rows = shown.map(({ value, probability }) => row(cut(text(value)), probability));
   const others = Math.max(0, 1 - shown.reduce((sum, { probability }) => sum + probability, 0));
   if (blend.distribution.length > LABELS || blend.rest) rows.push(row(element("span", "key", t("othersLabels")), others, "rest"));
   const headline = large(null, blend.value, brief(blend), "headline");
@@ -842,7 +842,8 @@ function drawTemperature(used) {
 function text(value, unit) {
   if (value === null) return t("noValue");
   if (Array.isArray(value)) return parts(value, whole);
-  return typeof value === "number" ? measured(whole(value), unit) : value;
+  if (typeof value === "number") return measured(whole(value), unit);
+  return value.trim() ? value : `"${value}"`; // as a condition has it: of itself it could not be seen
 }
 
 const measured = (shown, unit) => (unit ? `${shown}\u00a0${unit}` : shown);

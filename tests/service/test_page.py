@@ -2458,6 +2458,21 @@ def test_line_breaks_are_shown_and_never_glue_words(browser: Chrome, bundled: Se
     assert bundled.ask("DELETE", "/datasets/ayuda").status == 204
 
 
+def test_a_label_or_text_of_nothing_is_seen_to_be_there(browser: Chrome, bundled: Service) -> None:
+    rows = {"pan": {"zona": "", "nota": " "}, "sal": {"zona": "", "nota": "del mar"}}
+    rows |= {"miel": {"zona": "norte", "nota": "dulce"}, "vino": {"zona": "norte", "nota": "tinto"}}
+    assert bundled.post("/datasets", {"name": "huecos", "entries": rows}).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=huecos&q=pan&temperature=0.05")
+    until(browser, lambda: weights(browser))
+
+    shown = ["#blend .headline", "#blend .shares .key", "#exact :nth-child(2)", "#matches .value"]
+    assert [text(browser, each) for each in shown] == ['""', '""', '""', 'zona: ""']
+    assert said_aloud(browser).startswith('zona: "".')
+    browser.find_element(By.ID, "steps-title").click()
+    until(browser, lambda: '· "" +' in text(browser, "#explanation"))
+    assert bundled.ask("DELETE", "/datasets/huecos").status == 204
+
+
 def test_a_dataset_is_found_by_a_name_whose_accents_stand_apart(
     browser: Chrome, bundled: Service
 ) -> None:
