@@ -2286,6 +2286,25 @@ def test_text_has_contrast_and_nothing_overflows_a_narrow_screen(
     assert worst[0] >= 4.5, worst  # WCAG 2.2, 1.4.3, level AA
 
 
+@pytest.mark.parametrize("width", [320, 360])
+def test_nothing_overflows_a_narrow_screen_in_large_letters(browser: Chrome, width: int) -> None:
+    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    larger = "document.documentElement.style.fontSize = '150%'"
+    size = (
+        "const slider = document.querySelector('.slider');"
+        "return [document.documentElement.scrollWidth, slider.scrollWidth - slider.clientWidth]"
+    )
+    try:
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        browser.find_element(By.ID, "language").click()
+        browser.execute_script(larger)
+        found = browser.execute_script(size)
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    assert found == [width, 0]
+
+
 def test_names_of_one_long_word_are_broken_on_a_narrow_screen(
     browser: Chrome, bundled: Service
 ) -> None:
