@@ -848,7 +848,7 @@ function text(value, unit) {
 
 const measured = (shown, unit) => (unit ? `${shown}\u00a0${unit}` : shown);
 const named = ([name, value]) => `${name}: ${text(value, units.get(name))}`;
-const parts = (vector, show) => vector.slice(0, 8).map((part) => show(part)).join(", ") + (vector.length > 8 ? " …" : "");
+const parts = (vector, show) => vector.slice(0, 8).map((part) => show(part)).join(number(1.5)[1] === "," ? "; " : ", ") + (vector.length > 8 ? " …" : "");
 
 // -- datasets -----------------------------------------------------------------------------------
 

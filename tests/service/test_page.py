@@ -312,6 +312,8 @@ def test_three_numbers_are_no_colour_unless_they_are_stored_as_one(
     assert not browser.find_elements(By.CSS_SELECTOR, ".swatch")
     assert text(browser, HEADLINE) == "40.42, 3.704, 12.5"
     assert text(browser, "#exact") == "40.4168, 3.7038, 12.5"
+    browser.find_element(By.ID, "language").click()
+    assert text(browser, "#exact") == "40,4168; 3,7038; 12,5", "no comma beside those of decimals"
     assert bundled.ask("DELETE", "/datasets/sitios").status == 204
 
 
