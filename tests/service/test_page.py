@@ -2307,6 +2307,15 @@ def test_nothing_overflows_a_narrow_screen_in_large_letters(browser: Chrome, wid
     assert found == [width, 0]
 
 
+def test_a_phone_is_told_to_leave_what_is_typed_in_small_letters(browser: Chrome) -> None:
+    script = (
+        "return [...document.querySelectorAll('form input:is(:not([type]), [type=text], #q)')]"
+        ".map((field) => field.autocapitalize)"
+    )
+
+    assert browser.execute_script(script) == ["none"] * 9
+
+
 def test_names_of_one_long_word_are_broken_on_a_narrow_screen(
     browser: Chrome, bundled: Service
 ) -> None:
