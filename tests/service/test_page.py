@@ -2316,6 +2316,15 @@ def test_a_phone_is_told_to_leave_what_is_typed_in_small_letters(browser: Chrome
     assert browser.execute_script(script) == ["none"] * 9
 
 
+def test_no_field_is_small_enough_for_a_phone_to_come_nearer_to_it(browser: Chrome) -> None:
+    script = (
+        "return [...document.querySelectorAll('input, select')]"
+        ".map((field) => parseFloat(getComputedStyle(field).fontSize))"
+    )
+
+    assert min(browser.execute_script(script)) >= 16  # px; below, Safari does
+
+
 def test_names_of_one_long_word_are_broken_on_a_narrow_screen(
     browser: Chrome, bundled: Service
 ) -> None:
