@@ -317,7 +317,7 @@ function inEnglish(lines, heading) {
 function asked() {
   const dataset = $("dataset").value;
   const shown = last?.question.dataset === dataset ? last.question.q : ""; // who empties the field can still look at what is shown
-  const question = { q: $("q").value.trim() ? $("q").value : shown, dataset };
+  const question = { q: $("q").value.trim() || shown, dataset }; // a phone's keyboard puts a blank behind the word that it proposes
   if ($("where").value.trim()) question.where = $("where").value;
   if ($("tolerance").value.trim()) question.tolerance = decimal($("tolerance").value);
   return $("auto").checked ? question : { ...question, temperature: temperature() };

@@ -191,6 +191,15 @@ def test_a_key_that_is_there_shows_both_answers(browser: Chrome) -> None:
     assert text(browser, "#exact") == "7"
 
 
+def test_a_blank_behind_a_key_does_not_hide_it(browser: Chrome) -> None:
+    field = browser.find_element(By.ID, "q")
+    field.clear()
+    field.send_keys("méxico ", Keys.ENTER)
+
+    until(browser, lambda: "méxico" in text(browser, "#reason"))
+    assert text(browser, "#exact") == "7"
+
+
 def by_hand(browser: Chrome, weights: dict[str, str]) -> None:
     for row in browser.find_elements(By.CSS_SELECTOR, "#hand-weights label"):
         key, field = row.text, row.find_element(By.TAG_NAME, "input")
