@@ -546,6 +546,7 @@ function drawAxis(blend, values) {
     const [low, high] = ends.map(x);
     return shape("rect", { class: name, x: `${low}%`, y: 12, width: `${Math.max(high - low, 0.5)}%`, height: 16, rx: 3 });
   };
+  const label = (end) => (to > from ? measured(rounded(end, 4, apart(to - from)), blend.unit) : brief(blend));
   const axis = shape("svg", { class: "axis", "aria-hidden": "true" });
   axis.append(
     band("unseen", unseen),
@@ -553,8 +554,8 @@ function drawAxis(blend, values) {
     shape("line", { class: "rule", x1: "0%", x2: "100%", y1: 20, y2: 20 }),
     ...values.map(([value, weight]) => shape("circle", { class: "dot", cx: `${x(value)}%`, cy: 20, r: 2 + 10 * Math.sqrt(weight) })),
     shape("line", { class: "mean", x1: `${x(blend.mean)}%`, x2: `${x(blend.mean)}%`, y1: 4, y2: 36 }),
-    shape("text", { x: "3%", y: 52 }, measured(rounded(from, 4, apart(to - from)), blend.unit)),
-    ...(to > from ? [shape("text", { x: "97%", y: 52, "text-anchor": "end" }, measured(rounded(to, 4, apart(to - from)), blend.unit))] : []),
+    shape("text", { x: "3%", y: 52 }, label(from)),
+    ...(to > from ? [shape("text", { x: "97%", y: 52, "text-anchor": "end" }, label(to))] : []),
   );
   return axis;
 }

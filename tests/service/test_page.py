@@ -858,6 +858,16 @@ def test_numbers_that_lie_close_together_are_told_apart(browser: Chrome, bundled
         assert bundled.ask("DELETE", f"/datasets/{name}").status == 204
 
 
+def test_the_one_value_of_a_drawing_is_not_rounded(browser: Chrome, bundled: Service) -> None:
+    body = {"name": "mitad", "entries": {"a": 1979.5, "b": 1979.5}}
+    assert bundled.post("/datasets", body).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=mitad&q=a")
+    until(browser, lambda: weights(browser))
+
+    assert text(browser, "#blend .axis") == "1,979.5"
+    assert bundled.ask("DELETE", "/datasets/mitad").status == 204
+
+
 def test_where_the_comma_is_decimal_a_point_is_said_to_be_read_as_one(
     browser: Chrome, bundled: Service
 ) -> None:
