@@ -661,7 +661,7 @@ function drawRest(soft) {
 function drawFacts({ attention }) {
   const facts = [
     ["temperature", `${number(attention.temperature, 3)} (${TEXTS[language][attention.temperature_source] ?? attention.temperature_source})`],
-    ["effective", t("of", number(attention.effective_keys, 3), number(attention.keys, 9))],
+    ["effective", t("of", rounded(attention.effective_keys, 3), number(attention.keys, 9))],
     ["scored", drawScored(attention)],
   ];
   return facts.map(drawFact);

@@ -858,6 +858,16 @@ def test_numbers_that_lie_close_together_are_told_apart(browser: Chrome, bundled
         assert bundled.ask("DELETE", f"/datasets/{name}").status == 204
 
 
+def test_no_more_keys_answer_than_there_are(browser: Chrome, bundled: Service) -> None:
+    body = {"name": "muchas", "entries": {f"k{i}": i for i in range(1006)}, "encoder": "random"}
+    assert bundled.post("/datasets", body).status == 201
+    browser.get(bundled.origin + "/?lang=en&dataset=muchas&q=k7&temperature=2")
+    until(browser, lambda: weights(browser))
+
+    assert re.search(r"Effective keys\n1,00[0-6] of 1,006", text(browser, "#facts"))
+    assert bundled.ask("DELETE", "/datasets/muchas").status == 204
+
+
 def test_the_one_value_of_a_drawing_is_not_rounded(browser: Chrome, bundled: Service) -> None:
     body = {"name": "mitad", "entries": {"a": 1979.5, "b": 1979.5}}
     assert bundled.post("/datasets", body).status == 201
