@@ -367,7 +367,7 @@ async function ask() {
 function misread({ where = "" }) {
   const bare = where.trimStart().startsWith("{") ? "" : where.replace(/\[[^\]]*\]|"[^"]*"|'[^']*'|“[^”]*”|‘[^’]*’|«[^»]*»/g, " ");
   const found = bare.match(/(?<![\w.,])\d+\.\d+(?![\w.,])/g)?.find(isUnclear);
-  if (found) return [t("misread", found, number(Number(found)))];
+  if (found) return [t("misread", found, whole(Number(found)))];
   const pair = number(1.5)[1] === "," && bare.match(/(?<![\w.,])\d+,\d+(?![\w.]|,\d)/)?.[0];
   return pair ? [t("pair", pair, ...pair.split(","))] : [];
 }

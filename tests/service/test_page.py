@@ -887,6 +887,7 @@ def test_where_the_comma_is_decimal_a_point_is_said_to_be_read_as_one(
         "valor >= 7500": "",
         "valor >= 7.50": "",
         "not valor in (7, 1.200)": said.replace("7.500 es 7,5", "1.200 es 1,2"),
+        "valor < 12.345": said.replace("7.500 es 7,5", "12.345 es 12,345"),
         "not valor in (3,5, 6)": said.replace("7.500 es 7,5", "3,5 son dos números, 3 y 5"),
         "not valor in (3,5,6)": "",
     }.items():
