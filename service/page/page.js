@@ -786,7 +786,7 @@ function drawExplanation({ tokens, temperature, max_logit: peak, normaliser, mas
     ["tokens", tokens.join(" · ")],
     ["temperature", number(temperature)],
     ...(masked ? [["masked", number(masked, 9)]] : []),
-    ...(rows.length ? [["peak", number(peak)], ["normaliser", `${error ? "≈ " : ""}${number(normaliser)}`]] : []),
+    ...(rows.length ? [["peak", number(peak)], ["normaliser", `${error ? "≈ " : ""}${rounded(normaliser)}`]] : []),
   ];
   const sums = byColumn(blends).filter(([, blend]) => blend).map(([name, blend]) => drawSum(name, blend, rows, others.keys, error));
   return [element("dl", "facts", ...facts.map(drawFact)), ...(rows.length ? [drawTable(rows, others), ...sums] : [])];
@@ -808,7 +808,7 @@ function drawTable(rows, others) {
   const names = ["key", "score", "logit", "exp", "weight"];
   const head = names.map((name) => scoped("col", t(name)));
   const body = rows.map(({ key, ...row }) => drawRow(cut(key), names.slice(1).map((name) => number(row[name]))));
-  if (others.keys) body.push(drawRow(`${t("others")} (${t("keys", number(others.keys, 9))})`, ["", "", number(others.exp), number(others.weight)]));
+  if (others.keys) body.push(drawRow(`${t("others")} (${t("keys", number(others.keys, 9))})`, ["", "", rounded(others.exp), number(others.weight)]));
   const box = element("div", "sideways", element("table", "", element("thead", "", element("tr", "", ...head)), element("tbody", "", ...body)));
   box.tabIndex = 0; // for the arrow keys to move it
   box.setAttribute("role", "region");
