@@ -809,6 +809,17 @@ def test_lines_of_cells_below_a_title_are_no_list_of_phrases(content: str) -> No
         assert [key for key, _ in load(phrases)] == phrases.splitlines()
 
 
+def test_a_comma_of_a_title_makes_no_delimiter_of_decimal_commas() -> None:
+    for content in (
+        "Tarifa, al 1 de enero\nPan;1,50\nSal;2,10\n",
+        "Precios, en euros\nPan\tfresco\t1,50\nSal\tseca\t2,10\n",
+    ):
+        with pytest.raises(BadRows, match="cells, where the first row has 1"):
+            load(content)
+    assert load("x, y\n1,2\n3,4\n") == [("1", (2,)), ("3", (4,))]
+    assert load("x, y\na;1,2\nb;c,4\n") == [("a;1", (2,)), ("b;c", (4,))]
+
+
 def test_a_column_without_a_name_is_called_by_its_place() -> None:
     content = "Konto;Betrag;\nErloese;1.234,56;ok\nBank;2.000,00;\n"
 

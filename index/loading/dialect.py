@@ -65,7 +65,10 @@ def find_dialect(sample: Sequence[str], *, cut: bool, wanted: str | None) -> Dia
     if "|" in delimiters and _is_markdown(sample):
         return replace(standard, delimiter="|", quoting=False, escape="\\", markdown=True)
     for dialects in _candidates(standard, delimiters, sample):
-        even = [fit for fit in (_Fit(d, sample, cut) for d in dialects) if fit.even]
+        fits = [_Fit(d, sample, cut) for d in dialects]
+        even = [fit for fit in fits if fit.even]
+        if even and all(fit.splits_decimals for fit in even):
+            even = [fit for fit in fits if fit.settles and not fit.splits] or even
         if even:
             return _best(even, sample)
     fits = [_Fit(replace(standard, delimiter=d), sample, cut) for d in delimiters]
@@ -154,6 +157,14 @@ class _Fit:
     def even(self) -> bool:
         """Whether all rows can be read and have equally many cells, several of them."""
         return self.splits and not self.faults and len({len(row) for row in self.rows}) == 1
+
+    @property
+    def splits_decimals(self) -> bool:
+        """Whether it splits a title in prose, and below it each row between two digits only."""
+        title, *rows = self.rows
+        pairs = [pair for row in rows for pair in itertools.pairwise(row)]
+        prose = all(cell.startswith(" ") for cell in title[1:])
+        return prose and all(a[-1:].isdigit() and b[:1].isdigit() for a, b in pairs)
 
     @property
     def blanks(self) -> set[bool]:
