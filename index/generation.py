@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from index.kept import SPARE
 from index.sketch import PARTS, Sketch
 from index.snapshot import Block, Snapshot
 from index.store import Record
@@ -196,11 +197,13 @@ def _checksum(path: Path) -> str:
 
 
 def _take_room(path: Path) -> None:
-    """Have the disk set a file's whole length aside; raise OSError where it is full.
+    """Have the disk set a file's whole length aside; raise OSError if less than SPARE is left then.
 
     A mapped file has no other way to say so: the first write to a page that the disk has no room
     for ends the process (SIGBUS). macOS has no such call, and some file systems do not heed it.
     """
+    if shutil.disk_usage(path.parent).free < path.stat().st_size + SPARE:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if hasattr(os, "posix_fallocate"):
         with path.open("r+b") as stream:
             try:

@@ -33,6 +33,7 @@ from hypothesis.stateful import rule
 
 from index import Catalog, LoadOptions, SoftDict, generation, moments, open_encoder, rebuilding
 from index.errors import UnknownDataset
+from index.kept import SPARE
 from index.rebuilding import StackedRows, is_due
 from index.sketch import PARTS
 from index.snapshot import Snapshot
@@ -959,6 +960,19 @@ def test_a_full_disk_ends_a_build_with_a_line_in_the_log_and_leaves_nothing(
         assert "a sketch could not be made" in caplog.text
         assert os.strerror(errno.ENOSPC) in caplog.text and "Traceback" not in caplog.text
         assert list((tmp_path / "generations").iterdir()) == []
+
+
+@pytest.mark.parametrize(("more", "made"), [(300 * 384 * 4, False), (300 * 384 * 4 + 128, True)])
+def test_a_sketch_does_not_take_the_last_of_a_disk(tmp_path, monkeypatch, caplog, more, made):
+    usage = shutil.disk_usage(tmp_path)._replace(free=SPARE + more)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with SoftDict.open(tmp_path, encoder=ENCODER) as d:
+        d.update(SEEDS)
+        d.settle()
+        assert (snapshot_of(d).sketch is not None) == made
+        assert (os.strerror(errno.ENOSPC) in caplog.text) == (not made)
+        assert len(list((tmp_path / "generations").iterdir())) == made
+        agrees(d, SEEDS)
 
 
 def test_after_a_build_that_failed_writes_begin_none_for_a_while(tmp_path, monkeypatch):
