@@ -64,20 +64,23 @@ def find_dialect(sample: Sequence[str], *, cut: bool, wanted: str | None) -> Dia
     standard = Dialect(skipped=1 if separator else 0)
     if "|" in delimiters and _is_markdown(sample):
         return replace(standard, delimiter="|", quoting=False, escape="\\", markdown=True)
-    for dialects in _candidates(standard, delimiters, sample):
-        fits = [_Fit(d, sample, cut) for d in dialects]
+    tries = (
+        [_Fit(dialect, sample, cut) for dialect in dialects]
+        for dialects in _candidates(standard, delimiters, sample)
+    )
+    plain = next(tries)
+    for fits in itertools.chain([plain], tries):
         even = [fit for fit in fits if fit.even]
         if even and all(fit.splits_decimals for fit in even):
             even = [fit for fit in fits if fit.settles and not fit.splits] or even
         if even:
             return _best(even, sample)
-    fits = [_Fit(replace(standard, delimiter=d), sample, cut) for d in delimiters]
     written = any(map(str.strip, sample))
-    if empty := [fit for fit in fits if written and not fit.rows and not fit.faults]:
+    if empty := [fit for fit in plain if written and not fit.rows and not fit.faults]:
         return empty[0].dialect  # by which no cell holds anything
-    if not (wanted or any(fit.splits or fit.is_below_titles for fit in fits)):
+    if not (wanted or any(fit.splits or fit.is_below_titles for fit in plain)):
         return replace(standard, delimiter=NO_DELIMITER)
-    return _best([fit for fit in fits if wanted or fit.splits or fit.settles], sample)
+    return _best([fit for fit in plain if wanted or fit.splits or fit.settles], sample)
 
 
 def ruled_line(sample: Iterable[str]) -> tuple[int, list[str]] | None:
@@ -110,7 +113,7 @@ def _unruled(lines: Iterable[str]) -> Iterator[str]:
 def _candidates(
     standard: Dialect, delimiters: Sequence[str], sample: Sequence[str]
 ) -> Iterator[list[Dialect]]:
-    """Give the dialects to try, those that are alike but for the delimiter together."""
+    """Give the dialects to try, plain ones first; those alike but for the delimiter together."""
     yield [replace(standard, delimiter=d) for d in delimiters]
     if any('\\"' in line for line in sample):
         yield [replace(standard, delimiter=d, escape="\\") for d in delimiters]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise, zip_longest
@@ -75,11 +75,20 @@ def header_below(sample: Sequence[str], dialect: Dialect) -> int | None:
         return ruled[0]
     own = dialect.delimiter
     for delimiter in DELIMITERS if own == NO_DELIMITER else (own,):
+        rows = list(_readable(sample, replace(dialect, delimiter=delimiter)))
         for nameless in (False, True):
-            line, table = _below_titles(sample, replace(dialect, delimiter=delimiter), nameless)
+            line, table = _below_titles(rows, nameless)
             if len(table) > 1 and _is_surely_header(table):
                 return line
-    return _fullest(sample, dialect)
+    return _fullest(_readable(sample, dialect))
+
+
+def _readable(sample: Sequence[str], dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+    """Give the rows of a sample, each with its line, as far as they can be read."""
+    rows = dialect.rows(sample[dialect.skipped :])
+    with suppress(csv.Error):
+        for row in rows:
+            yield dialect.skipped + rows.line_num, row
 
 
 def _is_surely_header(rows: Sequence[Sequence[str]]) -> bool:
@@ -96,33 +105,30 @@ def _is_surely_header(rows: Sequence[Sequence[str]]) -> bool:
     if (first and not _is_name(first)) or not _name_values(columns):
         return False
     above = [cells[0] for cells in columns[1:]]
-    are_years = len(above) >= MANY_YEARS and all(map(_is_year, above))
-    are_names = are_years or any(map(_is_name, above))
+    are_names = _are_many_years(above) or any(map(_is_name, above))
     over_a_value = _stand_over_a_value([cells[:2] for cells in columns])
     return _names_keys(rows[0]) or (are_names and over_a_value)
 
 
-def _fullest(sample: Sequence[str], dialect: Dialect) -> int | None:
+def _fullest(rows: Iterable[tuple[int, Sequence[str]]]) -> int | None:
     """Give the line of headings that fill more columns than any row above it.
 
     What is above are titles of two cells, as "Customer: | ACME".
     """
-    rows = dialect.rows(sample[dialect.skipped :])
-    most = line = above = 0
+    most = found = above = 0
     names: list[str] = []
-    with suppress(csv.Error):
-        for row in rows:
-            cells = [*map(str.strip, row)]
-            filled = sum(map(bool, cells))
-            if names and filled:
-                if filled <= above:  # as these do
-                    return None
-                pairs = zip_longest(names, cells, fillvalue="")  # years over years are no headings
-                named = [pair for pair in pairs if pair[0] and not all(map(_is_year, pair))]
-                return line if _stand_over_a_value(named) else None
-            if 0 < most < filled and _are_headings(cells):
-                line, names, above = dialect.skipped + rows.line_num, cells, most
-            most = max(most, filled)
+    for line, row in rows:
+        cells = [*map(str.strip, row)]
+        filled = sum(map(bool, cells))
+        if names and filled:
+            if filled <= above:  # as these do
+                return None
+            pairs = zip_longest(names, cells, fillvalue="")  # years over years are no headings
+            named = [pair for pair in pairs if pair[0] and not all(map(_is_year, pair))]
+            return found if _stand_over_a_value(named) else None
+        if 0 < most < filled and _are_headings(cells):
+            found, names, above = line, cells, most
+        most = max(most, filled)
     return None
 
 
@@ -131,35 +137,32 @@ def _are_headings(cells: Sequence[str]) -> bool:
     others = [cell for cell in cells if cell and not _is_name(cell)]
     if not others:
         return _names_keys(cells)
-    many = len(others) >= MANY_YEARS and all(map(_is_year, others))
-    return many and _is_name(cells[0]) and _is_in_order(_between(others))
+    return _are_many_years(others) and _is_name(cells[0]) and _is_in_order(_between(others))
 
 
 def _below_titles(
-    sample: Sequence[str], dialect: Dialect, nameless: bool
+    rows: Iterable[tuple[int, list[str]]], nameless: bool
 ) -> tuple[int, list[list[str]]]:
     """Give the rows of a table, if they are even, and its line; none where no title is above it.
 
     Titles fill no more than the first cell of a row, and so do notes below the table; headings
     over several columns leave it empty. So may the names of ``nameless`` keys, and no others.
     """
-    rows = dialect.rows(sample[dialect.skipped :])
     table: list[list[str]] = []
-    line = titles = 0
-    with suppress(csv.Error):  # goes by what it could read
-        for row in rows:
-            filled = [bool(cell.strip()) for cell in row]
-            begins = filled[:1] == [True] or (nameless and all(filled[1:]))
-            if table or (begins and any(filled[1:])):
-                line = line or dialect.skipped + rows.line_num
-                table += [row] if any(filled) else []
-            else:
-                titles += any(filled)
+    begun = titles = 0
+    for line, row in rows:
+        filled = [bool(cell.strip()) for cell in row]
+        begins = filled[:1] == [True] or (nameless and all(filled[1:]))
+        if table or (begins and any(filled[1:])):
+            begun = begun or line
+            table += [row] if any(filled) else []
+        else:
+            titles += any(filled)
     while table and not any(map(str.strip, table[-1][1:])):
         table.pop()
     whole = [row for row in table if any(map(str.strip, row[1:]))]  # without notes between them
     table = whole if 2 * len(whole) > len(table) else []
-    return line, table if titles and len({len(row) for row in table}) == 1 else []
+    return begun, table if titles and len({len(row) for row in table}) == 1 else []
 
 
 def _stand_over_a_value(named: Sequence[tuple[str, str]]) -> bool:
@@ -220,6 +223,10 @@ def _is_year(cell: str) -> bool:
 def _between(years: Iterable[str]) -> list[int]:
     """Give the steps from each year to the next."""
     return [int(b) - int(a) for a, b in pairwise(unit_apart(year)[0] for year in years)]
+
+
+def _are_many_years(cells: Sequence[str]) -> bool:
+    return len(cells) >= MANY_YEARS and all(map(_is_year, cells))
 
 
 def _is_in_order(steps: Sequence[int]) -> bool:

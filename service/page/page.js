@@ -180,8 +180,9 @@ let suggested = ""; // the name of the file that was chosen, for a dataset
 const t = (name, ...parts) => TEXTS[language][name].replace(/\{(\d)\}/g, (_, i) => parts[i]); // all at once: a part may have braces too
 const far = (value) => value !== 0 && !(Math.abs(value) >= 1e-6 && Math.abs(value) < 1e16); // too many zeros to read
 const number = (value, digits = 4, roundingMode = "halfExpand") => new Intl.NumberFormat(language, { maximumSignificantDigits: digits, notation: far(value) ? "scientific" : "standard", roundingMode }).format(value);
+const decimalMark = () => number(1.5)[1];
 const decimal = (typed) => typed.trim().replace(",", "."); // a field for numbers would take the commas of the browser's language alone
-const isUnclear = (typed) => /^[1-9]\d{0,2}[.,]\d{3}$/.test(typed) && !typed.includes(number(1.5)[1]); // 1.000 may be a thousand where the comma is decimal, and 1,000 where the point is
+const isUnclear = (typed) => /^[1-9]\d{0,2}[.,]\d{3}$/.test(typed) && !typed.includes(decimalMark()); // 1.000 may be a thousand where the comma is decimal, and 1,000 where the point is
 const whole = (value) => number(value, 17); // as it is stored
 const magnitude = (value) => Math.floor(Math.log10(Math.abs(value)));
 const rounded = (value, digits = 4, decimals = 0, mode) => number(value, far(value) ? digits : Math.max(digits, Math.min(16, magnitude(value) + 1), Math.min(12, magnitude(value) + 1 + decimals)), mode);
@@ -368,7 +369,7 @@ function misread({ where = "" }) {
   const bare = where.trimStart().startsWith("{") ? "" : where.replace(/\[[^\]]*\]|"[^"]*"|'[^']*'|“[^”]*”|‘[^’]*’|«[^»]*»/g, " ");
   const found = bare.match(/(?<![\w.,])\d+\.\d+(?![\w.,])/g)?.find(isUnclear);
   if (found) return [t("misread", found, whole(Number(found)))];
-  const pair = number(1.5)[1] === "," && bare.match(/(?<![\w.,])\d+,\d+(?![\w.]|,\d)/)?.[0];
+  const pair = decimalMark() === "," && bare.match(/(?<![\w.,])\d+,\d+(?![\w.]|,\d)/)?.[0];
   return pair ? [t("pair", pair, ...pair.split(","))] : [];
 }
 
@@ -849,7 +850,7 @@ function text(value, unit) {
 
 const measured = (shown, unit) => (unit ? `${shown}\u00a0${unit}` : shown);
 const named = ([name, value]) => `${name}: ${text(value, units.get(name))}`;
-const parts = (vector, show) => vector.slice(0, 8).map((part) => show(part)).join(number(1.5)[1] === "," ? "; " : ", ") + (vector.length > 8 ? " …" : "");
+const parts = (vector, show) => vector.slice(0, 8).map((part) => show(part)).join(decimalMark() === "," ? "; " : ", ") + (vector.length > 8 ? " …" : "");
 
 // -- datasets -----------------------------------------------------------------------------------
 
