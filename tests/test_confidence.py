@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from index import SoftDict, open_encoder
@@ -83,6 +84,63 @@ def test_of_a_question_that_the_encoder_cannot_read_nothing_is_held(query, more)
 
     assert d.search(query).confidence == 0.0
     assert all(d.search(key).confidence == 1.0 for key in more)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "\ufeff",
+        "\u200d",
+        "\u200b\u200e",
+        "\x07",
+        "\x00 \x1b",
+        "\u0301",
+        "\ufe0f \u20e3",
+        "\ufffd\ue000",
+    ],
+)
+@pytest.mark.parametrize("more", [{}, {"\u2060": 3}])
+def test_of_a_question_of_nothing_but_marks_that_are_not_seen_nothing_is_held(query, more):
+    d = SoftDict({"perro": 1, "casa": 2, **more})
+
+    assert d.search(query).confidence == 0.0
+    assert all(d.search(key).confidence == 1.0 for key in more)
+
+
+class Calibrated:
+    """Has one direction for all texts, and says of some which pieces it reads them in."""
+
+    identity, dimension, default_temperature, calibration = "one", 2, 0.1, CALIBRATION
+
+    def __init__(self, pieces: dict[str, list[str]]) -> None:
+        self.pieces = pieces
+
+    def encode(self, texts: list[str], *, kind: str = "passage") -> np.ndarray:
+        return np.tile(np.array([1, 0], np.float32), (len(texts), 1))
+
+    def tokens(self, text: str) -> list[str]:
+        return self.pieces.get(text, [])
+
+
+@pytest.mark.parametrize(
+    ("pieces", "is_read"),
+    [
+        ({}, True),  # it never says
+        ({"a": ["a"]}, False),
+        ({"a": ["a"], "рыба": ["ры", "##ба"]}, True),
+        ({"a": ["a"], "рыба": ["[UNK]", "##ба"]}, True),
+        ({"a": ["a"], "рыба": ["[UNK]", "[UNK]"]}, False),
+        ({"рыба": ["<unk>"]}, False),
+    ],
+)
+def test_an_encoder_of_ones_own_reads_a_question_as_its_pieces_say_or_may_never_say(
+    pieces, is_read
+):
+    d = SoftDict({"perro": 1, "casa": 2}, encoder=Calibrated(pieces))
+    logit = -6.0 + 12.0 * 1.0 - 0.5 * math.log(2)
+
+    said = 1 / (1 + math.exp(-logit)) if is_read else 0.0
+    assert d.search("рыба").confidence == pytest.approx(said, rel=1e-6)
 
 
 @pytest.mark.parametrize("query", ["perros", "PERRO", "🐕 perro", "7", "ñ", "рыба"])

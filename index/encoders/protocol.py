@@ -52,5 +52,5 @@ class Encoder(Protocol):
         ...
 
     def tokens(self, text: str) -> list[str]:
-        """Give the pieces the text is read in."""
+        """Give the pieces the text is read in: none, or ``[UNK]`` alone, where nothing of it is."""
         ...
