@@ -46,8 +46,6 @@ def fit_snapshot(snapshot: Snapshot, setting: str) -> Fit:
     Where enough keys have a value; margins are also of the τ that the setting stands for.
     """
     entries, auto = len(snapshot), setting == "auto"
-    if entries < FIT_AT_LEAST:
-        return Fit(None, write_margins({}), _until_enough(entries))
     values = {
         number: int(np.count_nonzero(snapshot.having[number]))
         for number, column in enumerate(snapshot.columns)
