@@ -203,8 +203,7 @@ class Moments:
             ):  # fmt: skip
                 return  # vectors were replaced meanwhile: it is never opened, and a new one due
             self._present = Moment(now, laid_on(made, changed))
-            if home is not None:
-                self.store.forget_deletions(record.id, until=record.version)
+            self.store.forget_deletions(record.id, until=record.version)
 
 
 def _half(record: Record) -> bool:
