@@ -859,10 +859,9 @@ class SoftDict(MutableMapping[str, Any]):
         try:
             check_fits(table.entries, *size)
         except NotEnoughMemory:  # unless most keys are there: finding that out takes a pass
-            new = sum(snapshot.find(key) is None for key, _ in table) if len(snapshot) else None
-            if new is None or new == table.entries:
+            if not len(snapshot):
                 raise
-            check_fits(new, *size)
+            check_fits(sum(snapshot.find(key) is None for key, _ in table), *size)
 
     def apply(
         self,

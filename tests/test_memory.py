@@ -18,6 +18,7 @@ from index import Catalog, Column, LoadOptions, SoftDict
 from index.answers import LabelBlend
 from index.errors import NotEnoughMemory
 from index.loading import read_table
+from index.loading.table import Table
 from index.memory import available_memory, check_fits, load_memory
 from index.values import LabelTable
 
@@ -305,6 +306,20 @@ def test_labels_numbered_anew_answer_as_before() -> None:
     for snapshot, held in kept:
         found = {snapshot.key(place): snapshot.values(place) for place in snapshot.places()}
         assert found == {key: (value["kind"], value["note"]) for key, value in held.items()}
+
+
+def test_where_all_keys_must_be_new_a_load_is_refused_without_another_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read, rows = Table.__iter__, []
+    monkeypatch.setattr(Table, "__iter__", lambda table: (rows.append(1) or r for r in read(table)))
+    monkeypatch.setattr("index.memory.SMALL", 0)
+    monkeypatch.setattr("index.memory.available_memory", lambda: 10**6)
+    d = SoftDict(encoder="random")
+
+    with pytest.raises(NotEnoughMemory):
+        d.load(("key,value\n" + "".join(f"key {n},1\n" for n in range(100))).encode())
+    assert len(rows) <= 5  # to show a few
 
 
 def test_a_load_of_a_few_known_keys_and_too_many_new_ones_is_refused(
