@@ -431,9 +431,12 @@ def test_how_many_are_listed_changes_no_weight_of_a_sampled_answer(
 
 
 def test_as_many_are_listed_as_were_asked_for_where_codes_find_fewer() -> None:
-    """All keys have one vector, and what codes tell of it is off by more than they differ."""
+    """All keys have one vector, and what codes tell of it is off by more than they differ.
+
+    By how much goes by a processor's rounding: now and then so much that every key is scored.
+    """
     rng = np.random.default_rng(0)
-    rows = rng.standard_normal((11, 384)).astype(np.float32)
+    rows = rng.standard_normal((31, 384)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     alike, queries = np.repeat(rows[:1], KEYS, axis=0), rows[1:]
     sketch = build_sketch(alike)[1]
@@ -441,11 +444,15 @@ def test_as_many_are_listed_as_were_asked_for_where_codes_find_fewer() -> None:
     keys = [f"key {row}" for row in range(KEYS)]
     block = empty.block(range(KEYS), keys, [0.0] * KEYS, VectorBlock(alike), [()] * KEYS)
     snapshot = empty.with_blocks([replace(block, sketch=sketch)])
-    for found in attend_keys(
+    answers = attend_keys(
         snapshot, queries, temperature=0.1, allowed=snapshot.alive, k=100, tolerance=TOLERANCE
-    ):
-        assert found.scored < KEYS
+    )
+
+    assert sum(found.scored < KEYS for found in answers) >= 10
+    for query, found in zip(queries, answers, strict=True):
         assert len(set(found.state.top_rows[0].tolist()) - {-1}) == 100
+        cosine = float(alike[0].astype(float) @ query)
+        assert found.state.top_logits[0] * 0.1 == pytest.approx(np.full(100, cosine), abs=1e-6)
 
 
 @pytest.mark.parametrize("temperature", [0.05, 0.2, 20.0])
