@@ -566,6 +566,57 @@ def test_nobody_waits_for_a_step_of_bulk_work(ask):
     worker.close()
 
 
+class Prompted:
+    """Reads a number as an angle in degrees; a question, as one beyond it by 90."""
+
+    identity, dimension, default_temperature, calibration = "prompted", 2, 0.1, None
+
+    def encode(self, texts: Sequence[str], *, kind: str = "passage") -> np.ndarray:
+        turned = {"passage": 0, "query": 90}[kind]
+        angles = np.radians([float(text) + turned for text in texts])
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+    def tokens(self, text: str) -> list[str]:
+        return [text]
+
+
+class PromptedStepper(Prompted):
+    def steps(self, texts, *, kind="passage"):
+        for place, text in enumerate(texts):
+            yield [place], self.encode([text], kind=kind)
+
+
+@pytest.mark.parametrize("encoder", [Prompted, PromptedStepper])
+@pytest.mark.parametrize("count", [1, 500])  # what goes ahead, and bulk work
+@pytest.mark.parametrize(("named", "turned"), [({}, 0), ({"kind": "query"}, 90)])
+def test_the_kind_that_is_asked_for_is_that_of_every_row(encoder, count, named, turned):
+    worker = EncoderWorker(encoder())
+    texts = [str(number) for number in range(count)]
+    angles = [math.radians(number + turned) for number in range(count)]
+
+    assert worker.encode(texts, **named) == pytest.approx(
+        np.array([(math.cos(a), math.sin(a)) for a in angles]), abs=1e-6
+    )
+    worker.close()
+
+
+@pytest.mark.parametrize("encoder", [Prompted, PromptedStepper])
+def test_keys_and_questions_are_told_apart_however_they_come(encoder):
+    d = SoftDict({"0": 1}, encoder=encoder())
+    d["30"] = 2
+    d.update({"60": 3})
+    d.load(("key,value\n" + "".join(f"{100 + n / 2},4\n" for n in range(500))).encode())
+    queries = ["0", "-45", "60", "10", "0"]
+
+    answers = [d.search(queries[0], k=600), *d.search_many(queries[1:], k=600)]
+    answers.append(d.compare("0", k=600).soft)
+    for query, answer in zip([*queries, "0"], answers, strict=True):
+        expected = {key: math.cos(math.radians(float(query) + 90 - float(key))) for key in d}
+        assert len(answer.matches) == 503
+        found = {match.key: match.score for match in answer.matches}
+        assert found == pytest.approx(expected, abs=1e-6)
+
+
 def test_bulk_work_comes_step_by_step_and_may_be_left_after_any():
     stepper = Stepper()
     stepper.go_on.set()

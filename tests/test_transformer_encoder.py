@@ -18,6 +18,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel
 
+from index import Catalog, SoftDict
 from index.encoders import EncoderWorker, open_encoder
 from index.encoders.transformer import TransformerEncoder, _version
 from index.errors import EncoderUnavailable
@@ -71,6 +72,52 @@ def test_keys_are_read_under_the_prompt_for_them_by_any_of_its_names(
     add_prompts(model, query="query: ", **{name: "passage: "})
 
     assert np.allclose(TransformerEncoder(str(model)).encode(["perro"]), bare, atol=1e-6)
+
+
+@pytest.mark.parametrize("way", ["create", "put", "load", "append", "replace", "reencode", "open"])
+def test_each_way_of_writing_reads_keys_under_their_prompt_and_questions_under_theirs(
+    model: Path, tmp_path: Path, way: str
+) -> None:
+    words = ["perro", "gato", "perro gato", "gato gato perro"]
+    bare = TransformerEncoder(str(model))
+    keys = bare.encode([f"passage: {word}" for word in words])
+    questions = bare.encode([f"query: {word}" for word in words])
+    add_prompts(model, query="query: ", document="passage: ")
+    spec, table = f"st:{model}", "key,value\n" + "".join(f"{word},1\n" for word in words)
+
+    with Catalog.open(tmp_path / "home") as catalog:
+        if way == "create":
+            catalog.create("d", encoder=spec).update(dict.fromkeys(words, 1))
+        elif way == "put":
+            d = catalog.create("d", encoder=spec)
+            for word in words:
+                d[word] = 1
+        elif way in ("reencode", "replace"):
+            catalog.load("d", table.encode(), encoder="random")
+        elif way in ("load", "open"):
+            catalog.load("d", table.encode(), encoder=spec)
+        else:
+            catalog.create("d", encoder=spec)
+            catalog.load("d", table.encode(), if_exists="append")
+        if way == "reencode":
+            catalog["d"].reencode(spec)
+        if way == "replace":
+            catalog.load("d", table.encode(), encoder=spec, if_exists="replace")
+        if way != "open":
+            scores = asked(catalog["d"], words)
+    if way == "open":
+        with Catalog.open(tmp_path / "home") as catalog:
+            scores = asked(catalog["d"], words)
+
+    assert scores == pytest.approx(questions @ keys.T, abs=1e-5)
+    assert np.abs(scores - questions @ questions.T).max() > 0.01  # as if keys were asked for
+
+
+def asked(d: SoftDict, words: list[str]) -> np.ndarray:
+    """Give the scores of some keys by each of these words, asked for alone or with others."""
+    answers = [d.search(words[0], k=9), *d.search_many(words[1:], k=9)]
+    found = [{match.key: match.score for match in answer.matches} for answer in answers]
+    return np.array([[of[word] for word in words] for of in found])
 
 
 def test_half_a_surrogate_pair_is_read_here_as_anywhere(model: Path) -> None:
