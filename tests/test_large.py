@@ -761,14 +761,19 @@ def test_the_format_of_an_index_is_numbered_anew_when_what_it_holds_changes(home
     assert json.dumps(note) == sealed(note)
 
 
-def test_an_index_that_is_changed_while_it_is_opened_is_not_served(home, monkeypatch):
-    more, opened = {f"more {number}": 1.0 for number in range(200)}, generation._opened
+def grow(writer):
+    writer.update({f"more {number}": 1.0 for number in range(200)})
+    del writer["key 3"]
+
+
+@pytest.mark.parametrize("change", [grow, lambda writer: writer.reencode("random:2")])
+def test_an_index_that_is_changed_while_it_is_opened_is_not_served(home, monkeypatch, change):
+    opened = generation._opened
 
     def overtaken(*arguments):
         monkeypatch.setattr("index.generation._opened", opened)
         with SoftDict.open(home) as writer:
-            writer.update(more)
-            del writer["key 3"]
+            change(writer)
             writer.settle()
         return opened(*arguments)
 
@@ -777,6 +782,29 @@ def test_an_index_that_is_changed_while_it_is_opened_is_not_served(home, monkeyp
         d = reader["dictionary"]
         agrees(d, SEEDS)  # as it stood when it was opened
         assert generation._opened is opened, "the index was opened, and overtaken"
+
+
+def test_who_only_reads_begins_no_sketch(home, caplog):
+    shutil.rmtree(home / "generations")
+    with Catalog.open(home, read_only=True) as reader:
+        agrees(reader["dictionary"], SEEDS)
+        reader["dictionary"].settle()
+
+        assert snapshot_of(reader["dictionary"]).sketch is None
+    assert not (home / "generations").exists() and caplog.text == ""
+
+
+def test_who_only_reads_drops_no_index_that_does_not_fit(home):
+    """It may fit what the one who writes has by now, or be put in its place this moment."""
+    (folder,) = (home / "generations").iterdir()
+    note = json.loads((folder / generation.NOTE).read_text())
+    (folder / generation.NOTE).write_text(sealed({**note, "version": note["version"] + 1}))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with Catalog.open(home, read_only=True) as reader:
+        agrees(reader["dictionary"], SEEDS)
+        assert snapshot_of(reader["dictionary"]).sketch is None
+
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_an_index_of_another_history_is_dropped_before_it_could_seem_to_fit(home):
@@ -915,6 +943,23 @@ def test_closing_in_the_middle_of_a_build_leaves_nothing_behind(tmp_path, monkey
         agrees(d, SEEDS)
         d.settle()
         assert snapshot_of(d).sketch is not None
+
+
+def test_all_files_of_an_index_are_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    sync, synced = os.fsync, set()
+
+    def told(descriptor):
+        assert not generation.folder_of(tmp_path, 1).exists()
+        synced.add(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    monkeypatch.setattr("os.fsync", told)
+    with SoftDict.open(tmp_path, encoder=ENCODER) as d:
+        d.update(SEEDS)
+        d.settle()
+        files = list(generation.folder_of(tmp_path, d.id).iterdir())
+
+    assert len(files) == 5 and synced == {path.stat().st_ino for path in files}
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system has no such call")
