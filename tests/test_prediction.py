@@ -73,6 +73,31 @@ def test_between_the_temperatures_that_were_tried_it_is_between_theirs():
     assert blend.prediction_interval[1] == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("setting", "tau"), [(0.07, 0.07), ("auto", None), ("sqrt_d", math.sqrt(2))]
+)
+def test_at_the_temperature_of_the_dataset_it_is_no_mean_of_those_beside_it(setting, tau):
+    values = {key: value**3 for key, value in noisy_sines(75, seed=7).items()}
+    d = SoftDict(values, encoder=Around(), temperature=setting)
+    tau = tau or d.describe().temperature_in_use
+    far = reach(values, tau)
+    between = np.interp(math.log(tau), np.log(GRID), [reach(values, other) for other in GRID])
+    told = 0
+    for query in map(str, range(0, 360, 30)):
+        blend = d.search(query).blend["value"]
+        expected, mean = (
+            (
+                min(blend.interval[0], max(blend.median - each, min(values.values()))),
+                max(blend.interval[1], min(blend.median + each, max(values.values()))),
+            )
+            for each in (far, float(between))
+        )
+        assert blend.prediction_interval == pytest.approx(expected, rel=1e-5)
+        told += mean != pytest.approx(expected, rel=1e-2)
+
+    assert told > 5, "where it is neither the interval of the weight nor ends at a value"
+
+
 @pytest.mark.parametrize("tau", ["auto", 0.001, 0.02, 0.1, "effective_keys:3", "sqrt_d"])
 def test_nine_in_ten_values_that_were_held_out_lie_within(tau):
     inside, narrow, asked = 0, 0, 0

@@ -442,6 +442,25 @@ def test_a_disk_that_is_nearly_full_ends_the_keeping_and_not_the_load(
         assert (report.loaded, kept_bytes(tmp_path)) == (len(keys), 0)
 
 
+@pytest.mark.parametrize(("lacking", "chunks"), [(0, [1, 2, 3]), (1, [1, 2, 0])])
+def test_room_is_left_for_the_log_and_the_database_and_256_mb_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: int, chunks: list[int]
+) -> None:
+    """Three times what is kept, that is: where a byte of it lacks, no chunk stays."""
+    size = 44 + CHUNK * (16 + 4 * WIDTH)
+    usage = type(shutil.disk_usage(tmp_path))
+    free = 3 * 3 * size + 2**28 - lacking
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 10**9 - free, free))
+    kept = KeptVectors(tmp_path, "e:1", WIDTH)
+    sizes = []
+    for start in (0, CHUNK, 2 * CHUNK):
+        kept.add(TEXTS[start : start + CHUNK], ROWS[start : start + CHUNK])
+        sizes.append(kept_bytes(tmp_path))
+    kept.close()
+
+    assert sizes == [size * each for each in chunks]
+
+
 def test_what_was_kept_makes_room_when_the_disk_fills_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -311,6 +311,21 @@ def test_a_number_that_slipped_moves_no_fit(place, slip):
     assert tau == pytest.approx(right, rel=0.05)
 
 
+@pytest.mark.parametrize("part", [0, 1])
+@pytest.mark.parametrize("slip", [-6.0, 6.0])
+def test_a_vector_one_of_whose_numbers_slipped_moves_no_fit(part, slip):
+    """Each of its numbers is judged by its own column: 6 is no slip among hundreds."""
+    scores, values = kernel_data(bandwidth=1.0, noise=0.2)
+    vectors = values * [0.01, 1.0] + [5.0, 0.0]
+    slipped = vectors.copy()
+    slipped[150, part] += slip * [1.0, 100.0][part]
+
+    tau = fit_temperature(scores, EVERY, [number_likelihood(slipped, EVERY)])
+
+    right = fit_temperature(scores, EVERY, [number_likelihood(vectors, EVERY)])
+    assert tau == pytest.approx(right, rel=0.05)
+
+
 def test_a_rare_value_beside_many_that_are_the_same_counts_in_a_fit():
     scores, values = kernel_data(bandwidth=1.0, noise=0.0)
     rare = np.where(values > 0.95, 1.0, 0.0)  # in fewer than one of four: both quartiles are 0
@@ -435,6 +450,24 @@ def test_auto_is_fitted_where_there_is_enough_data_and_says_so():
     solved = d.search("word 3", temperature="effective_keys:7")
     assert solved.effective_keys == pytest.approx(7, rel=1e-3)
     assert solved.temperature_source == "effective_keys"
+
+
+@pytest.mark.parametrize(
+    ("setting", "empty", "some"),
+    [
+        ("sqrt_d", (None, "sqrt_d"), (math.sqrt(2), "sqrt_d")),  # of a vector, and there is none
+        ("effective_keys:3", (None, "effective_keys"), (None, "effective_keys")),  # of a question
+        ("auto", (None, "encoder"), (None, "encoder")),
+        (0.3, (0.3, "setting"), (0.3, "setting")),
+    ],
+)
+def test_a_description_says_which_temperature_is_in_use_where_that_is_known(setting, empty, some):
+    d = SoftDict(encoder=Around(), temperature=setting)
+
+    for told in (empty, some):
+        said = d.describe()
+        assert (said.temperature_in_use, said.temperature_source) == told
+        d["10"] = 1.0
 
 
 def test_auto_is_fitted_where_values_follow_the_keys():
