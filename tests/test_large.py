@@ -1085,20 +1085,24 @@ def test_an_index_of_another_copy_of_the_database_is_not_served(tmp_path):
         agrees(d, held)
 
 
-def test_a_build_that_is_stopped_leaves_nothing(tmp_path, monkeypatch):
-    d = SoftDict.open(tmp_path, encoder=ENCODER)
-    real = generation.empty_vectors
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_build_that_is_stopped_leaves_nothing(tmp_path, monkeypatch, caplog, durable):
+    d = SoftDict.open(tmp_path, encoder=ENCODER) if durable else SoftDict(encoder=ENCODER)
+    real = rebuilding.build_sketch
 
     def stopped(*arguments, **named):
+        assert not durable or list((tmp_path / "generations").iterdir()) != []
         d.stop(wait=False)
         return real(*arguments, **named)
 
-    monkeypatch.setattr("index.generation.empty_vectors", stopped)
+    monkeypatch.setattr("index.rebuilding.build_sketch", stopped)
     d.update(SEEDS)
     d.settle()
+    assert snapshot_of(d).sketch is None
     d.close()
 
-    assert list((tmp_path / "generations").iterdir()) == []
+    assert not durable or list((tmp_path / "generations").iterdir()) == []
+    assert caplog.text == ""  # nobody need know
 
 
 def test_killing_a_build_leaves_a_store_that_opens(tmp_path):
