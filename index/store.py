@@ -758,7 +758,7 @@ def _hold(home: Path) -> FileLock:
     except Timeout as fault:
         raise StoreLocked(home) from fault
     except OSError as fault:  # a folder that may only be read, or a file in its place
-        if _only_readable(home / LOCK):
+        if os.path.exists(home / LOCK) and not os.access(home / LOCK, os.W_OK):
             barred = fault.errno in (errno.EACCES, errno.EPERM)
             perhaps = "; it is another user's, perhaps" if barred else ""
             raise ReadOnlyStore(

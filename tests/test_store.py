@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import errno
 import io
 import json
 import os
@@ -1018,16 +1017,29 @@ def test_a_folder_stays_the_same_one_where_the_process_goes_elsewhere(tmp_path, 
         assert dict(d) == {"a": 1, "b": 2}
 
 
-def test_a_lock_of_another_user_is_named(tmp_path, monkeypatch):
-    SoftDict.open(tmp_path, encoder="random").close()
+@pytest.mark.parametrize("mode", [0o444, 0])  # made under a umask of 077, it cannot be read either
+def test_a_lock_of_another_user_is_named(mode):
+    with tempfile.TemporaryDirectory() as home:
+        SoftDict.open(home, encoder="random").close()
+        for path, given in {"": 0o777, "softdict.db": 0o666, "softdict.lock": mode}.items():
+            Path(home, path).chmod(given)
+        with python(
+            "import os, sys\n"
+            "from index import Catalog\n"
+            "from index.errors import ReadOnlyStore\n"
+            f"{AS_NOBODY}"
+            "try:\n"
+            "    Catalog.open(sys.argv[1])\n"
+            "except ReadOnlyStore as fault:\n"
+            "    print(fault)\n",
+            home,
+        ) as writer:
+            said, _ = writer.communicate()
 
-    def denied(*_, **__):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr("index.store.FileLock.acquire", denied)  # root may write to any
-    monkeypatch.setattr("index.store._only_readable", lambda file: file.name == "softdict.lock")
-    with pytest.raises(ReadOnlyStore, match=r"softdict\.lock: Permission denied; it is another"):
-        SoftDict.open(tmp_path)
+    refused = (
+        f"cannot write to {home}/softdict.lock: Permission denied; it is another user's, perhaps"
+    )
+    assert said.splitlines() == [refused]
 
 
 def test_a_database_that_another_program_has_for_itself_is_locked(tmp_path, monkeypatch):
