@@ -15,6 +15,8 @@ import lzma
 import os
 import socket
 import sqlite3
+import subprocess
+import sys
 import tempfile
 import threading
 import tracemalloc
@@ -2377,6 +2379,33 @@ def test_a_file_that_cannot_be_read_says_why(content: bytes, filename: str, mess
         read_table(content, filename=filename)
     assert not isinstance(caught.value, BadRows)
     assert message in str(caught.value)
+
+
+def test_parquet_whose_columns_are_not_as_its_schema_says_ends_no_process(tmp_path: Path) -> None:
+    file = tmp_path / "x.parquet"
+    content = parquet(pa.table({"key": ["a", "b"], "n": [1, 2]}))
+    optional, required = b"\x25\x02\x18\x03key", b"\x25\x00\x18\x03key"  # with the name, in Thrift
+    assert content.count(optional) == 1
+    file.write_bytes(content.replace(optional, required))  # but gaps of the column are counted
+
+    read = (
+        "import sys\n"
+        "from index.errors import UnreadableSource\n"
+        "from index.loading import read_table\n"
+        "try:\n"
+        "    read_table(sys.argv[1])\n"
+        "except UnreadableSource as fault:\n"
+        "    print(fault)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", read, file],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr  # it was killed by SIGABRT
+    assert "damaged, cut short or not Parquet: Definition level histogram" in done.stdout
 
 
 OLD_EXCEL = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"

@@ -117,7 +117,7 @@ class ParquetReader(Reader):
         with ExitStack() as stack:
             # Of a text in every row the file has one: written out, a small file could fill us.
             files = [stack.enter_context(self._open(distinct=self._texts)) for _ in parts]
-            self._check_fits(files[0].metadata)
+            self._check_fits(files[0])
             unpacked = self._unpacked_within()
             columns = (
                 self._rows(file, *part, unpacked) for file, part in zip(files, parts, strict=True)
@@ -160,16 +160,18 @@ class ParquetReader(Reader):
 
     def _check_fits(self, file: Any) -> None:
         """Refuse a group of rows whose texts, which are read together, memory would not hold."""
-        groups = (file.row_group(place) for place in range(file.num_row_groups))
-        texts = (
-            sum(
-                group.column(place).total_uncompressed_size
-                for place in range(file.num_columns)
-                if composed(group.column(place).path_in_schema) in self._texts
-            )
-            for group in groups
-        )
-        check_room(GATHERED * max(texts, default=0), _FEWER)
+        paths = [file.schema.column(place).path for place in range(file.metadata.num_columns)]
+        texts = [place for place, path in enumerate(paths) if composed(path) in self._texts]
+        sizes = [0]
+        for place in range(file.num_row_groups if texts else 0):
+            # Where the metadata of a column are damaged, asking for them ends the process: the C++
+            # exception passes through pyarrow. Its reader looks at them, too, and raises; of no
+            # rows it reads nothing else.
+            for _ in file.reader.iter_batches(0, row_groups=[place], column_indices=texts):
+                pass
+            group = file.metadata.row_group(place)
+            sizes.append(sum(group.column(text).total_uncompressed_size for text in texts))
+        check_room(GATHERED * max(sizes), _FEWER)
 
     def _cells(self, name: str, column: Any) -> list[Any]:
         try:
