@@ -142,6 +142,8 @@ def test_an_attribute_is_not_taken_for_the_keys():
 def test_a_value_column_of_a_dataset_cannot_become_an_attribute(shop):
     with pytest.raises(InvalidRequest, match="'price' is a value column of this dataset"):
         shop.load(TABLE.encode(), LoadOptions(attributes=("price",)))
+    report = shop.load(TABLE.encode(), LoadOptions(attributes=("country",)))  # which it is
+    assert [column.attribute for column in report.columns] == [False, True, True]
 
 
 def test_a_column_of_a_dataset_that_is_an_attribute_is_reported_as_one() -> None:

@@ -580,6 +580,7 @@ def test_late_latin1_after_plain_ascii_is_read() -> None:
     [
         ("key,value\na,1\n", [("a", (1,))]),
         ("a;1,5\nb;2,25\n", [("a", (1.5,)), ("b", (2.25,))]),
+        ("a;b,1,2\nc;d,3,4\ne;f,5,6\n", [("a;b", (1, 2)), ("c;d", (3, 4)), ("e;f", (5, 6))]),
         ("key|v\nb|z; w\nc|3, 4\n", [("b", ("z; w",)), ("c", ("3, 4",))]),
         ("a\tx, y\nb\tz, w\n", [("b", ("z, w",))]),
         ("hola, tú;1,5\nadiós, yo;2,5\n", [("hola, tú", (1.5,)), ("adiós, yo", (2.5,))]),
@@ -710,6 +711,7 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         # Words over numbers are names, though one of them is a label, too.
         ("age,sex,married,pay\n31,f,married,5\n32,m,single,6\n40,f,married,7\n", "yes"),
         (",Crime,city,Poverty\nOhio,9,city,3\nIowa,4,state,2\nUtah,7,city,1\n", "yes"),
+        ("Luis;Casado;Agotado\nEva;Casado;3\nAna;Soltero;5\n", "no"),  # one word may be a remark
         ("Luis;casado;agotado;pedir\nEva;casado;3;4\nAna;soltero;5;6\n", "no"),  # remarks
         ("pan;2/4/2024;Agotado;Pedir\nsal;3/4/2024;3;4\nvino;4/4/2024;5;6\n", "no"),
         ("animal;tipo\nperro;a\ngato;a\nanimal;tipo\npez;b\nave;b\n", "yes"),  # of two files
@@ -788,6 +790,8 @@ def test_a_title_above_the_header_is_no_key(content: str, line: int) -> None:
         "ciudad\nMadrid,España\nRoma,Italia\n",  # a list
         "Fruta\n\tpera\n\tuva\nVerdura\n\tajo\n\tcol\n\tapio\n",  # a list with headings
         "precio\n1,5\n2,5\n",
+        "Notas\nCiudad;Uds.\nuno\ndos\ntres\nPan;1,50\nfin\n",  # a list, too
+        "Mesa;1999;;\nSofá;2021;2019;2022\nSilla;350;400;120\n",  # no years in order
     ],
 )
 def test_what_stands_above_no_header_is_no_title(content: str) -> None:
@@ -807,6 +811,7 @@ def test_lines_of_cells_below_a_title_are_no_list_of_phrases(content: str) -> No
     for phrases in (
         "hola\nbuenos días; qué tal\nrojo, verde, azul\nadiós; hasta luego\n",
         "Inicio\nZapatos | Botas | Tienda\nZapatos | Rojos | Tienda\n",
+        "Inicio\nZapatos|Botas|Tienda\nZapatos|Rojos\nBotas|Negras|De piel\n",
     ):
         assert [key for key, _ in load(phrases)] == phrases.splitlines()
 
@@ -975,11 +980,17 @@ def test_an_object_of_json_is_called_one() -> None:
         "leave it out with the type 'skip' in the option columns"
     )
     assert key[0].reason == 'entry 1: a key is text, not an object: {"x": 1}'
+    half = bad_rows(r'[{"key": "a", "v": "\ud800"}]', "a.json")  # of which no advice is said
+    assert half[0].reason == "entry 1: column 'v': the text holds half a surrogate pair"
 
 
 @pytest.mark.parametrize(
     "content",
-    ['[{"key": "a", "v": 1, "tags": ["x"]}]', '{"a": {"v": 1, "tags": {"x": 1}}}'],
+    [
+        '[{"key": "a", "v": 1, "tags": ["x"]}]',
+        '[{"key": "a", "v": 1, "tags": []}]',
+        '{"a": {"v": 1, "tags": {"x": 1}}}',
+    ],
 )
 def test_a_column_of_nested_json_can_be_left_out_as_is_said(content: str) -> None:
     assert "leave it out with the type 'skip' in the option columns" in bad_rows(content)[0].reason
@@ -1123,7 +1134,7 @@ def test_the_name_that_an_object_of_many_holds_twice_is_found() -> None:
 
 
 def test_faults_of_json_lines_are_told_by_line() -> None:
-    content = '{"k":"a","v":1}\n\nnope\n{"k":"b","v":}\n{"k":"c","k":"d"}\n[1,2,3]\n7\n"x"\n'
+    content = '{"k":"a","v":1}\n\nnope\n{"k":"b","v":}\n{"k":"c","k":"d"}\n[1,2,3]\n7\n"x"\nnull\n'
 
     assert list(bad_rows(content + "[" * 100_000 + "\n" + "1" * 5_000, "x.jsonl")) == [
         BadRow(3, "not JSON: Expecting value at column 1"),
@@ -1132,8 +1143,9 @@ def test_faults_of_json_lines_are_told_by_line() -> None:
         BadRow(6, "a list that is no pair, where an object, a pair or text is expected"),
         BadRow(7, "a number, where an object, a pair or text is expected"),
         BadRow(8, "text, where the first entry is an object"),
-        BadRow(9, "the JSON is nested too deep"),
-        BadRow(10, "an integer of thousands of digits"),
+        BadRow(9, "null, where an object, a pair or text is expected"),
+        BadRow(10, "the JSON is nested too deep"),
+        BadRow(11, "an integer of thousands of digits"),
     ]
 
 
@@ -1737,6 +1749,8 @@ def test_who_loads_says_which_marks_are_gaps() -> None:
         read_table(content.encode(), LoadOptions(missing=("y",)))
     rows = b'[{"k": "x", "a": 1}, {"k": "y", "a": "consultar"}]'
     assert load(rows, missing=["consultar"]) == [("x", (1,)), ("y", (None,))]
+    texts = b'{"x": "call", "y": "n.n.", "z": ""}'  # and a text of nothing is one
+    assert load(texts, missing=["n.n."]) == [("x", ("call",)), ("y", (None,)), ("z", ("",))]
     with pytest.raises(InvalidRequest, match="missing: write a list of texts"):
         read_table(rows, LoadOptions(missing="consultar"))  # type: ignore[arg-type]
     with pytest.raises(InvalidRequest, match="missing: write a list of texts"):
@@ -2102,6 +2116,8 @@ def test_a_value_is_cast_to_its_column(value: object, column: Column, expected: 
         ({"x": 1}, TEXT, "is an object, not a label or text"),
         (["a"], TEXT, "is a list, not a label or text"),
         (b"a", TEXT, "is binary, not a label or text"),
+        (b"a" * 37, TEXT, "column 'v': b'" + "a" * 37 + "' is binary, not a label or text"),
+        (b"a" * 38, TEXT, "column 'v': b'" + "a" * 35 + "… is binary, not a label or text"),
         (float("nan"), TEXT, "nan is a number, not a label or text; None (null) is a missing"),
         (decimal.Decimal("sNaN"), TEXT, "sNaN is a Decimal, not a label or text"),
         ("\ud800", TEXT, "half a surrogate pair"),
@@ -2273,6 +2289,10 @@ def test_lines_are_right_after_cells_of_several_lines() -> None:
         BadRow(7, "3 cells, where the header has 2 (delimiter ',')"),
         BadRow(9, 'a quote " in the middle of a cell; double it if it belongs to the text'),
     ]
+    stray = 'a quote " in the middle of a cell; double it if it belongs to the text'
+    assert list(bad_rows('key,v\na,1\n"b\nc"d,2\ne,3\n')) == [
+        BadRow(3, f"{stray} (the row goes on to line 4)")
+    ]
     with read_table(MULTILINE.encode(), LoadOptions(on_error="skip")) as table:
         assert list(table) == [("a\nb\nc", (1,)), ("i", (2,))]
         assert (table.rows, table.entries, table.bad_row_count) == (5, 2, 3)
@@ -2318,6 +2338,20 @@ def test_a_cell_longer_than_the_csv_module_allows_is_read_in_a_new_process_too()
     csv.field_size_limit(131_072)  # as a process begins; a load raises it
 
     assert load(content) == [("c", ('he said "hi"',)), ("b", (140_000 * "x",))]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'\n"k"x,v\na,1\n', 'line 2: a quote " in the middle of a cell; double it'),
+        (b"a\0b,1\nc,2\n", "line 1: the line holds a NUL character outside quotes"),
+    ],
+)
+def test_a_fault_in_the_line_that_says_how_wide_rows_are_is_refused_though_rows_are_skipped(
+    content: bytes, message: str
+) -> None:
+    with pytest.raises(UnreadableSource, match=f"^the table: {message}"):
+        read_table(content, LoadOptions(on_error="skip"))
 
 
 def test_a_nul_is_a_bad_row_outside_quotes_alone() -> None:
@@ -2724,7 +2758,9 @@ def test_an_existing_datasets_columns_keep_their_types_and_names() -> None:
         ('[{"CP": "08001", "M": "Barcelona"}, {"CP": "28001", "M": "Madrid"}]', True),
         ("Fecha;Importe\n01/02/2024;5\n02/02/2024;6\n", False),  # nothing else to ask for
         ("Fecha;Otra\n01/02/2024;02/02/2024\n02/02/2024;03/02/2024\n", False),
+        ("Fecha;Otra\n01/02/2024;02/02/2024\n02/02/2024;\n", False),
         ("Fecha;Detalle\n01/02/2024;Luz\ncuando sea;Gas\n", False),
+        ("Fecha;Detalle\ncuando sea;Gas\n01/02/2024;Luz\n", False),
         ("age,network\n18-24,TikTok\n25-34,Instagram\n", False),
         ("term,meaning\n5G,fast net\n2FA,two factor\n", False),
         ("address,city\n12 Oak St,Austin\n3 Elm St,Waco\n", False),
@@ -3313,6 +3349,8 @@ def test_numbers_that_are_none_for_how_they_are_written_are_told(
         ("k;t;v\na;24.12;12,50\nb;9.30;1.200,00\n", [("24.12", 12.5), ("9.30", 1200)]),
         ("k;t;v\na;10.2025;0,5\nb;11.2025;7\n", [("10.2025", 0.5), ("11.2025", 7)]),
         ("k;t\na;1.20\nb;12.10\n", [(1.2,), (12.1,)]),
+        ("k|p|v\na|1,50|1,234\nb|call|2,345\n", [("1,50", 1.234), ("call", 2.345)]),  # half of p
+        ("k;n;t\na;5;9.30\nb;7;10.45\n", [(5, 9.3), (7, 10.45)]),  # 5 has neither mark
         ("k;t;v\na;1.20;1.5\nb;9.75;2.234\n", [(1.2, 1.5), (9.75, 2.234)]),
         # Addresses are no billions, but beside other numbers they may be.
         (
@@ -3351,6 +3389,15 @@ def test_an_append_spoils_nothing_and_guesses_nothing(content: str, says: str) -
     assert dict(d) == {"a": 1.5}
     d.load(content.encode(), LoadOptions(columns={"v": "number"}, decimal="point"))
     assert isinstance(d["b"], int)
+
+
+def test_a_number_without_marks_is_read_where_those_of_others_are_unclear() -> None:
+    d = SoftDict({"a": 1.5}, encoder="random", columns=[Column("v", "number")])
+
+    report = d.load(b"key\tv\nb\t25,900\nc\t12\n", LoadOptions(on_error="skip"))
+
+    assert dict(d) == {"a": 1.5, "c": 12}
+    assert [line for line, _ in report.bad_rows] == [2]
 
 
 def test_texts_of_json_are_read_as_the_numbers_that_are_wanted() -> None:
