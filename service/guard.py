@@ -97,12 +97,17 @@ def _check_origin() -> None:
 
 
 def _drop_odd_dates() -> None:
-    """Drop a date that no calendar has: a condition with one is ignored (RFC 9110 §13.1.3)."""
+    """Drop a date that no calendar has: a condition with one is ignored (RFC 9110 §13.1.3).
+
+    If-Range does not hold with one, and then it is Range that is ignored (§13.1.5).
+    """
     for name in ("HTTP_IF_MODIFIED_SINCE", "HTTP_IF_UNMODIFIED_SINCE", "HTTP_IF_RANGE"):
         try:
             parse_date(request.environ.get(name))
         except OverflowError:
             del request.environ[name]
+            if name == "HTTP_IF_RANGE":
+                request.environ.pop("HTTP_RANGE", None)
 
 
 def _check_text() -> None:

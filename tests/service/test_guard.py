@@ -85,6 +85,18 @@ def test_our_own_page_and_no_page_can(client: CheckedClient, headers: dict[str, 
     assert client.delete("/datasets/paises", headers=headers).status_code == 204
 
 
+@pytest.mark.parametrize("name", ["If-Modified-Since", "If-Unmodified-Since", "If-Range"])
+@pytest.mark.parametrize("held", ["Mon, 01 Jan 99999999999 00:00:00 GMT", "nonsense"])
+def test_a_part_is_not_sent_to_who_holds_another_version_by_a_date_that_is_none(
+    client: CheckedClient, name: str, held: str
+) -> None:
+    with client.get("/page/page.js", headers={name: held, "Range": "bytes=0-9"}) as reply:
+        # "A recipient of an If-Range header field MUST ignore the Range header field if the
+        # If-Range condition evaluates as false" (RFC 9110 §13.1.5); the others are ignored.
+        assert reply.status_code == (200 if name == "If-Range" else 206)
+        assert (len(reply.data) == 10) == (name != "If-Range")
+
+
 @pytest.mark.parametrize("path", ["/", "/search?q=a", "/nowhere", "/page/page.js", "/docs"])
 def test_every_response_is_hardened(client: CheckedClient, path: str) -> None:
     headers = client.get(path, headers={"Accept": "text/html"}).headers
