@@ -6,6 +6,7 @@ import codecs
 import gzip
 import io
 import json
+import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -402,8 +403,8 @@ def test_a_table_without_a_name_is_refused(make: Make) -> None:
     client = make()
     raw = {"data": b"key,v\na,1\n", "content_type": "text/csv"}
 
-    assert "name" in client.faults("POST", "/datasets", **raw)
-    assert "name" in client.faults("POST", "/datasets", **form(CSV))
+    for sent in (raw, form(CSV)):
+        assert client.faults("POST", "/datasets", **sent) == {"name": "required, and not given"}
     assert "name" in client.faults("POST", "/datasets", json={"entries": {"a": 1}})
     assert "name" in client.faults("POST", "/datasets", json=[{"key": "a", "value": 1}])
 
@@ -456,6 +457,9 @@ def test_a_file_that_is_text_is_told_how_it_is_sent(make: Make) -> None:
     fault = make().faults("POST", "/datasets", **sent)["file"]
 
     assert fault.startswith("send exactly one file, as the field file; got text")
+    both = {"name": "p", "file": [(io.BytesIO(CSV), "precios.csv"), "precios.csv"]}
+    fault = make().faults("POST", "/datasets", **sent | {"data": both})["file"]
+    assert fault.startswith("send exactly one file, as the field file; got file, text")
 
 
 @pytest.mark.parametrize(
@@ -518,12 +522,25 @@ def test_what_is_not_json_is_one_fault_among_the_others(make: Make) -> None:
         ("a=text, a=number", "'a' is named twice; write"),
         ("a=money", "write number, vector, category, text or skip"),
         ("a=", "write number, vector, category, text or skip"),
+        ('{"a": {}}', "write number, vector, category, text or skip"),
     ],
 )
 def test_types_are_pairs_of_names_and_types(make: Make, columns: str, said: str) -> None:
     faults = make().faults("POST", "/datasets", **form(CSV, name="p", columns=columns))
 
     assert said in next(iter(faults.values()))
+
+
+@pytest.mark.parametrize(("header", "keys"), [("1", ["5", "7"]), ("0", ["gato", "5", "7"])])
+def test_whether_the_first_line_names_the_columns_can_be_said(
+    make: Make, header: str, keys: list[str]
+) -> None:
+    client = make()
+    table = {"data": b"gato,2\n5,6\n7,8\n", "content_type": "text/csv"}
+
+    assert client.post(f"/datasets?name=t&header={header}", **table).status_code == 201
+    page = client.get("/datasets/t/entries").get_json()
+    assert [entry["key"] for entry in page["entries"]] == keys
 
 
 NO_VECTOR = {
@@ -585,10 +602,10 @@ def test_a_document_may_be_larger_than_a_file_where_the_settings_say_so(make: Ma
 
 
 def test_an_encoder_that_is_none_is_refused(make: Make) -> None:
-    reply = make().post("/datasets", **form(CSV, name="p", encoder="psychic"))
+    faults = make().faults("POST", "/datasets", **form(CSV, name="p", encoder="psychic", key=""))
 
-    assert reply.status_code == 422
-    assert "encoder" in reply.get_json()["errors"][0]["where"]
+    assert faults == {"encoder": faults["encoder"], "key": "write something"}
+    assert faults["encoder"].startswith("there is no encoder 'psychic'")
 
 
 def test_an_encoder_s_name_is_no_longer_than_a_list_of_datasets_takes(make: Make) -> None:
@@ -772,6 +789,30 @@ def test_an_empty_catalog_says_so(make: Make) -> None:
     assert client.get("/readyz").status_code == 503  # nothing has been opened in this process yet
 
 
+def test_until_what_is_bundled_is_there_nothing_is_said_to_be_unknown(make: Make) -> None:
+    client = make(bundled=True)  # whose start nobody begins
+
+    for path in ("/search?q=a", "/datasets/paises"):
+        reply = client.get(path)
+        assert (reply.status_code, reply.get_json()["type"]) == (503, "/problems/not-ready")
+        assert reply.get_json()["detail"].startswith("creating the bundled datasets; try again")
+
+
+def test_a_start_that_failed_a_moment_ago_is_not_tried_again(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.runtime.BUNDLED", tmp_path)  # where nothing is
+    monkeypatch.setattr("service.runtime.START_WAIT", math.inf)
+    client = make(bundled=True)
+    state = client.application.extensions["softdict"]
+    state.warm_up()
+    first = state._warming
+    first.join(60)
+
+    assert client.get("/readyz").get_json()["detail"].startswith("the start failed: ")
+    assert state._warming is first
+
+
 def test_a_start_that_failed_is_tried_again_until_it_does_not(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -799,6 +840,7 @@ def test_a_start_that_failed_is_tried_again_until_it_does_not(
     assert (failed.status_code, again.status_code, ready.status_code) == (503, 503, 200)
     assert failed.get_json()["detail"].startswith("the start failed: ")
     assert client.get("/search?q=one").get_json()["dataset"] == "b"
+    assert client.get("/datasets/a").status_code == 404
     assert [each["name"] for each in client.get("/datasets").get_json()["datasets"]] == ["b"]
 
 
@@ -827,6 +869,20 @@ def test_exports_come_back_as_the_same_table(client: CheckedClient) -> None:
     assert lines.mimetype == "application/x-ndjson"
     written = pa.parquet.read_table(io.BytesIO(table.data)).to_pylist()
     assert {row["key"]: row["value"] for row in written} == COUNTRIES
+
+
+def test_an_export_has_the_decimal_mark_that_is_asked_for(client: CheckedClient) -> None:
+    client.put("/datasets/paises/entries/perro", json=5.5)
+    exported = client.get("/datasets/paises/export?decimal=comma").data
+
+    assert exported.startswith(codecs.BOM_UTF8)
+    table = pyarrow.csv.read_csv(
+        io.BytesIO(exported.removeprefix(codecs.BOM_UTF8)),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=";"),
+        convert_options=pyarrow.csv.ConvertOptions(decimal_point=","),
+    )
+    read = {row["key"]: row["value"] for row in table.to_pylist()}
+    assert read == COUNTRIES | {"perro": 5.5}
 
 
 @pytest.mark.parametrize("format_", ["csv", "jsonl", "parquet"])

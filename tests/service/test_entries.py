@@ -252,10 +252,11 @@ def test_a_put_answers_with_what_it_wrote_whatever_happens_meanwhile(
 def test_entries_come_in_pages_and_in_order(client: CheckedClient) -> None:
     first = client.get("/datasets/paises/entries?limit=3").get_json()
     rest = client.get(f"/datasets/paises/entries?limit=3&after={first['next']}").get_json()
+    whole = client.get("/datasets/paises/entries?limit=4").get_json()
 
     keys = [entry["key"] for entry in first["entries"] + rest["entries"]]
     assert keys == list(COUNTRIES)
-    assert (first["total"], first["next"], rest["next"]) == (4, 3, None)
+    assert (first["total"], first["next"], rest["next"], whole["next"]) == (4, 3, None, None)
 
 
 def test_pages_go_on_where_the_last_one_ended_whatever_came_and_went(make: Make) -> None:

@@ -69,6 +69,8 @@ def test_a_page_elsewhere_cannot_write(
     reply = client.open(path, method=method, json={}, headers=headers)
 
     assert (reply.status_code, reply.get_json()["type"]) == (403, "/problems/cross-origin")
+    (asked_by,) = headers.values()
+    assert f"pages of {asked_by!r} may not change anything" in reply.get_json()["detail"]
     assert "has to hand on the Host header" in reply.get_json()["detail"]
     assert client.get("/datasets/paises").get_json()["entries"] == 4
 

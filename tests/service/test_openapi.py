@@ -52,6 +52,12 @@ def test_every_route_and_method_is_described(
     assert len(routes) == 21
 
 
+def test_every_schema_is_of_something_that_comes_or_goes(document: dict[str, Any]) -> None:
+    used = re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(document))
+
+    assert set(used) == set(document["components"]["schemas"])
+
+
 def test_every_operation_says_what_it_does_and_has_a_name(document: dict[str, Any]) -> None:
     operations = [each for item in document["paths"].values() for each in item.values()]
 

@@ -202,8 +202,36 @@ def test_an_old_dataset_whose_built_in_encoder_is_gone_does_not_either(
         state.close()
 
 
+def test_a_start_whose_encoder_is_gone_is_not_ready_though_no_dataset_wants_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.encoders.BUILTIN", tmp_path)  # where there is none
+    monkeypatch.setattr("index.encoders._open", {})
+    state = Runtime(Settings(home=tmp_path / "store", encoder="builtin", bundled=False))
+
+    state._get_ready()
+    try:
+        fault = "the start failed: the built-in encoder is not whole"
+        with pytest.raises(own.NotReady, match=fault):
+            state.check_ready()
+    finally:
+        state.close()
+
+
 def test_healthz_asks_for_nothing(client: CheckedClient) -> None:
     assert client.get("/healthz").get_json() == {"status": "ok", "version": __version__}
+
+
+def test_the_front_page_is_for_browsers_and_its_links_for_other_clients(
+    client: CheckedClient,
+) -> None:
+    browsers = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+    got = [client.get("/", headers={"Accept": accept}) for accept in (browsers, "*/*")]
+
+    assert [reply.mimetype for reply in got] == ["text/html", "application/json"]
+    said = got[1].get_json()
+    assert (said["name"], said["version"]) == ("softdict", __version__)
+    assert [reply.headers["Vary"] for reply in got] == ["Accept", "Accept"]  # for caches
 
 
 def test_the_links_of_the_front_page_stay_below_the_prefix_that_a_proxy_has_it_under(

@@ -363,6 +363,7 @@ def test_a_body_that_is_not_json_is_malformed(client: CheckedClient) -> None:
     for body in (b'{"q": "a"', b"", b'{"q": "\xff"}', b'{"q": "\\ud800"}', b"[" * 100_000):
         reply = client.post("/compare", data=body, content_type="application/json")
         assert (reply.status_code, reply.get_json()["type"]) == (400, "/problems/malformed-request")
+        assert reply.get_json()["detail"].startswith("this is not JSON: ")
 
 
 @pytest.mark.parametrize(
