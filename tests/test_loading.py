@@ -617,6 +617,7 @@ def test_the_line_that_names_the_separator_settles_it_unless_one_is_given() -> N
 
     assert load(content) == [("a;1", (5,)), ("b;2", (6,))]
     assert load(content, delimiter=";") == [("a", (1.5,)), ("b", (2.6,))]
+    assert [detected(content)["delimiter"], detected("perro\n")["delimiter"]] == [",", "none"]
 
 
 @given(
@@ -2669,6 +2670,8 @@ def test_every_wrong_option_is_named_at_once() -> None:
     with pytest.raises(InvalidRequest) as caught:
         read_table(b"a,1\n", LoadOptions(**options))
     assert Counter(fault.where for fault in caught.value.faults) == Counter([*options])
+    with pytest.raises(InvalidRequest, match=r"encoding: 'utf-8\\x00' is no encoding"):
+        read_table(b"a,1\n", LoadOptions(encoding="utf-8\0"))
 
 
 def test_the_column_that_was_meant_perhaps_is_named() -> None:
@@ -3347,9 +3350,12 @@ def test_numbers_that_are_none_for_how_they_are_written_are_told(
     [
         # What may be dates or times has a point where nothing speaks for the comma.
         ("k;t;v\na;24.12;12,50\nb;9.30;1.200,00\n", [("24.12", 12.5), ("9.30", 1200)]),
+        ("k;t;v\na;24.12;12,50\nb;99.95;1.200,00\n", [(24.12, 12.5), (99.95, 1200)]),
         ("k;t;v\na;10.2025;0,5\nb;11.2025;7\n", [("10.2025", 0.5), ("11.2025", 7)]),
         ("k;t\na;1.20\nb;12.10\n", [(1.2,), (12.1,)]),
-        ("k|p|v\na|1,50|1,234\nb|call|2,345\n", [("1,50", 1.234), ("call", 2.345)]),  # half of p
+        # What 1,234 is, columns of numbers say first, and then those of which half are.
+        ("k|p|t|v\na|1,50|3.75|1,234\nb|2|x|2,345\n", [(1.5, "3.75", 1.234), (2, "x", 2.345)]),
+        ("k|p|v\na|1,50|1,234\nb|call|2,345\n", [("1,50", 1.234), ("call", 2.345)]),
         ("k;n;t\na;5;9.30\nb;7;10.45\n", [(5, 9.3), (7, 10.45)]),  # 5 has neither mark
         ("k;t;v\na;1.20;1.5\nb;9.75;2.234\n", [(1.2, 1.5), (9.75, 2.234)]),
         # Addresses are no billions, but beside other numbers they may be.
