@@ -26,7 +26,7 @@ from click.testing import CliRunner
 from index import Column, SoftDict
 from index.answers import Progress
 from service.cli import main
-from service.printed import ProgressLine, answer_lines, blend_lines
+from service.printed import ProgressLine, answer_lines, blend_lines, dumped
 from service.settings import Settings
 from tests.programs import program
 from tests.service.conftest import COUNTRIES
@@ -327,6 +327,50 @@ def test_a_blend_says_how_much_of_the_weight_has_a_value_and_its_median() -> Non
     assert list(blend_lines(whole)) == [
         "n: 4, median 2 (90% of the weight between 1 and 9)", "c: x (67%)",
     ]  # fmt: skip
+
+
+def test_a_line_of_an_answer_names_its_values_where_there_are_several() -> None:
+    several = SoftDict(
+        {"a": {"n": 7, "c": None}},
+        encoder="random",
+        columns=[Column("n", "number"), Column("c", "category")],
+    ).search("a")
+    alone = replace(SoftDict({"a": 7}, encoder="random").search("a"), confidence=0.8734)
+
+    full = f"a  100.0%  {'█' * 30}"
+    blend, line, last = answer_lines(alone)
+    assert (blend, line) == ("value: 7 (90% of the weight at 7)", f"{full}  7")
+    assert last.startswith("confidence 87.3%, temperature 0.1 (encoder), 1.0 effective keys of 1")
+    assert list(answer_lines(several))[1:3] == ["c: nothing", f"{full}  n 7, c nothing"]
+
+
+def test_vectors_that_were_there_already_are_told_of(run: Run, tmp_path: Path) -> None:
+    few, more = tmp_path / "few.csv", tmp_path / "more.csv"
+    few.write_text("key,v\na,1\nb,2\n")
+    more.write_text("key,v\na,1\nb,2\nc,3\n")
+
+    assert "there already" not in run("load", str(few), "--name", "few").stdout
+    assert "\n  2 of 3 vectors were there already\n" in run("load", str(more), "--name", "m").stdout
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said"),
+    [("utf-8", '"é"'), ("UTF-8", '"é"'), ("cp1252", r'"\u00e9"'), (None, '"é"')],
+)
+def test_json_has_escapes_where_an_output_may_lack_a_character(
+    monkeypatch: pytest.MonkeyPatch, encoding: str | None, said: str
+) -> None:
+    output = encoding and io.TextIOWrapper(io.BytesIO(), encoding=encoding)  # None where closed
+    monkeypatch.setattr(sys, "stdout", output)
+
+    assert dumped("é") == said
+
+
+def test_a_type_of_a_column_that_is_none_is_a_wrong_use(run: Run, table: str) -> None:
+    for given in ("valor=money", "valor"):
+        wrong = run("load", table, "--name", "a", "--column", given)
+        assert wrong.returncode == 2
+        assert f"--column {given}: write NAME=TYPE, a type being number," in wrong.stderr
 
 
 def test_a_long_key_is_cut_where_its_weight_would_be_pushed_out_of_the_line() -> None:
