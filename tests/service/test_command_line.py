@@ -327,6 +327,8 @@ def test_a_blend_says_how_much_of_the_weight_has_a_value_and_its_median() -> Non
     assert list(blend_lines(whole)) == [
         "n: 4, median 2 (90% of the weight between 1 and 9)", "c: x (67%)",
     ]  # fmt: skip
+    vectors = SoftDict({"a": [1, 2], "b": [3, 4]}, encoder="random")
+    assert list(blend_lines(vectors.search("z", temperature=1000).blend)) == ["value: [2, 3]"]
 
 
 def test_a_line_of_an_answer_names_its_values_where_there_are_several() -> None:
