@@ -369,7 +369,7 @@ def test_json_has_escapes_where_an_output_may_lack_a_character(
 
 
 def test_a_type_of_a_column_that_is_none_is_a_wrong_use(run: Run, table: str) -> None:
-    for given in ("valor=money", "valor"):
+    for given in ("valor=money", "number"):
         wrong = run("load", table, "--name", "a", "--column", given)
         assert wrong.returncode == 2
         assert f"--column {given}: write NAME=TYPE, a type being number," in wrong.stderr
