@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 from importlib.resources import files
 from pathlib import Path
 
@@ -31,6 +32,12 @@ LINKS = {  # relative to the front page: a proxy may have it under a prefix
     "api": "openapi.json",
     "docs": "docs",
 }
+
+# Windows tells types by its registry, where some programs make a script plain text: no browser runs
+# it then (nosniff, see ``guard``).
+mimetypes.add_type("text/javascript", ".js")
+mimetypes.add_type("text/css", ".css")
+mimetypes.add_type("image/svg+xml", ".svg")
 
 routes = Routes("service", "Service")
 pages = Blueprint("pages", __name__)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from tests.service.checked import CheckedClient
 from tests.service.conftest import Make
+from tests.service.running import ROOT
 
 
 @pytest.mark.parametrize(
@@ -97,6 +101,19 @@ def test_a_part_is_not_sent_to_who_holds_another_version_by_a_date_that_is_none(
         # If-Range condition evaluates as false" (RFC 9110 §13.1.5); the others are ignored.
         assert reply.status_code == (200 if name == "If-Range" else 206)
         assert (len(reply.data) == 10) == (name != "If-Range")
+
+
+def test_what_the_system_takes_a_script_for_is_nothing_to_the_page() -> None:
+    code = """
+import mimetypes
+for ending in (".js", ".css", ".svg"):  # as a registry of Windows may say
+    mimetypes.add_type("text/plain", ending)
+import service.pages
+print(*(mimetypes.guess_type(name)[0] for name in ("page.js", "page.css", "icon.svg")))
+"""
+    said = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
+
+    assert said.split() == ["text/javascript", "text/css", "image/svg+xml"]
 
 
 @pytest.mark.parametrize("path", ["/", "/search?q=a", "/nowhere", "/page/page.js", "/docs"])
