@@ -46,8 +46,8 @@ def files_at_a_time() -> int:
     """Say how many files and sockets this process may have open; very many where nobody says."""
     try:
         import resource
-    except ImportError:  # Windows
-        return 2**31
+    except ImportError:  # Windows, where a server waits by select(), which takes no more there
+        return 512
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 2**31 if most == resource.RLIM_INFINITY else most
 

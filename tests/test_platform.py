@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from index.platform import files_at_a_time
+
 # Threads that hold memory at the same time; then what glibc says of the places that it came from.
 COUNT_ARENAS = """
 import ctypes, re, sys, tempfile, threading
@@ -48,3 +50,9 @@ def test_threads_share_two_arenas() -> None:
     }
 
     assert counted["few"] <= 2 < counted["many"]
+
+
+def test_where_nobody_says_how_many_files_may_be_open_select_takes_them(monkeypatch):
+    monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
+
+    assert 0 < files_at_a_time() <= 512
