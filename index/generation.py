@@ -18,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -37,6 +38,14 @@ FORMAT = 8  # of what the files hold, the state of FAISS's index in them too
 NOTE = "generation.json"
 VECTORS, CODES, ARRAYS, TEXTS = "vectors.npy", "codes.npy", "arrays.npz", "texts.json"
 PART, OLD = ".part", ".old"  # of a folder's name: not finished, and about to go
+
+
+def can_be_kept() -> bool:
+    """Tell whether a generation can take its place while its vectors are mapped.
+
+    Windows gives no folder another name while a file in it is open, and a mapped one is.
+    """
+    return sys.platform != "win32"
 
 
 def folder_of(home: Path, dataset: int) -> Path:

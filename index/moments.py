@@ -189,7 +189,8 @@ class Moments:
             record, snapshot = self.present
             if not self._is_due(self.present):  # entries went since it was asked for
                 return
-        home, half = self.store.home, _half(record)
+        home = self.store.home if generation.can_be_kept() else None
+        half = _half(record)
         with generation.unfinished(home, record.id):
             made = sketched(snapshot, home, record, go_on, half=half)
             if home is not None:

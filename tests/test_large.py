@@ -1008,6 +1008,26 @@ def test_a_full_disk_ends_a_build_with_a_line_in_the_log_and_leaves_nothing(
         assert list((tmp_path / "generations").iterdir()) == []
 
 
+def test_where_what_is_mapped_cannot_be_moved_a_sketch_is_made_and_not_kept(
+    tmp_path, monkeypatch, caplog
+):
+    def refuses(self, target):
+        raise PermissionError(errno.EACCES, "used by another process", str(self), None, str(target))
+
+    with SoftDict.open(tmp_path, encoder=ENCODER) as d, monkeypatch.context() as windows:
+        windows.setattr("sys.platform", "win32")
+        windows.setattr(Path, "rename", refuses)
+        d.update(SEEDS)
+        d.settle()
+        assert snapshot_of(d).sketch is not None
+        del d["key 3"]
+        agrees(d, {key: value for key, value in SEEDS.items() if key != "key 3"})
+
+    assert not caplog.records and not (tmp_path / "generations").exists()
+    with SoftDict.open(tmp_path) as d:
+        assert len(d) == len(SEEDS) - 1
+
+
 @pytest.mark.parametrize(("more", "made"), [(300 * 384 * 4, False), (300 * 384 * 4 + 128, True)])
 def test_a_sketch_does_not_take_the_last_of_a_disk(tmp_path, monkeypatch, caplog, more, made):
     usage = shutil.disk_usage(tmp_path)._replace(free=SPARE + more)
