@@ -56,6 +56,9 @@ BLANKS = re.compile(rb"[ \t]{100}|\n[ \t]")
 
 log = logging.getLogger(__name__)
 
+if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows: SO_REUSEADDR there gives one port to two
+    BaseWSGIServer.set_reuse_addr = lambda self: None  # type: ignore[method-assign]
+
 
 class _Task(WSGITask):
     def build_response_header(self) -> bytes:

@@ -348,6 +348,32 @@ def test_an_answer_that_there_is_no_room_for_breaks_the_connection(tmp_path: Pat
     assert "Traceback" not in service.log, service.log
 
 
+# A second service asks for the port of a first one.
+TWO_ON_A_PORT = """
+import socket
+socket.SO_EXCLUSIVEADDRUSE = -5
+socket.SO_REUSEADDR = socket.SO_REUSEPORT  # which gives two one port, as SO_REUSEADDR on Windows
+from service.errors import CannotListen
+from service.server import _listening
+from service.settings import Settings
+
+def listening(port):
+    return _listening(lambda *_: [], Settings(port=port), {})
+
+first = listening(0)
+try:
+    listening(int(first.effective_port))
+except CannotListen:
+    print("taken")
+"""
+
+
+def test_two_services_never_have_one_port() -> None:
+    said = subprocess.check_output([sys.executable, "-c", TWO_ON_A_PORT], cwd=ROOT, text=True)
+
+    assert said.split() == ["taken"]
+
+
 def test_a_stop_sends_what_is_answered_or_breaks_the_connection(tmp_path: Path) -> None:
     """To HTTP/1.0, an export that merely ended would look whole."""
     table = b"".join(b'{"key": "%d", "v": "%s"}\n' % (n, b"x" * 10_000) for n in range(3_100))
