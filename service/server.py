@@ -198,7 +198,8 @@ class _Channel(HTTPChannel):
         self._broken = True
         if self.socket is not None:
             linger = struct.pack("ii", 1, 0)
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            with suppress(OSError):  # macOS takes no option for one that the client has ended
+                self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
     def _break_off(self) -> None:
         self.lose_the_rest()

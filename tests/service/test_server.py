@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -25,6 +26,7 @@ from urllib.parse import quote
 import pytest
 
 from index import Catalog, SoftDict
+from service.server import _Channel
 from tests.programs import program
 from tests.service.running import PATIENCE, ROOT, Reply, Service, environment, wait_for_vectors
 
@@ -372,6 +374,18 @@ def test_two_services_never_have_one_port() -> None:
     said = subprocess.check_output([sys.executable, "-c", TWO_ON_A_PORT], cwd=ROOT, text=True)
 
     assert said.split() == ["taken"]
+
+
+def test_a_connection_that_takes_no_option_any_more_is_broken_off_as_others_are() -> None:
+    class Ended:
+        def setsockopt(self, *_: object) -> None:  # as macOS says of one that the client has ended
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    channel = object.__new__(_Channel)
+    channel.socket = Ended()
+    channel.lose_the_rest()
+
+    assert channel._broken
 
 
 def test_a_stop_sends_what_is_answered_or_breaks_the_connection(tmp_path: Path) -> None:
