@@ -413,6 +413,21 @@ def test_a_long_name_over_many_values_is_written_for_faults_alone(many):
     assert where.startswith("where.and.0.AAA") and len(where) < 300
 
 
+@pytest.mark.parametrize(
+    ("text", "character", "words"),
+    [
+        ("and " * 100, 1, "'and' is not expected here; write a condition"),
+        ("a = b c", 7, "'c' is not expected here; write the text in quotes: \"b c\""),
+    ],
+)
+def test_blanks_behind_a_fault_take_no_time(text, character, words, monkeypatch):
+    monkeypatch.setattr("index.where.parsing.LONGEST", 10**6)
+
+    found = faults(text + " " * 400_000, None)  # with a search from each blank on it took hours
+
+    assert found == [("where", f"character {character}: {words}")]
+
+
 def test_as_much_as_allowed_is_allowed():
     nested = {"price": 1}
     for _ in range(DEEPEST - 1):

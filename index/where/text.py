@@ -61,7 +61,8 @@ OPENING = tuple("[\"'“‘«")  # of a bracket or a quote
 _NO_NAME = "=<>!≠≤≥\\[\\]\"'“”‘’«»"
 _NAMED = re.compile(
     r"(?:^|(?<!\w)(?:and|or)(?!\w))[\s(]*(?:not(?!\w)[\s(]*)*"
-    rf"(?P<name>[^\s({_NO_NAME}][^{_NO_NAME}]{{,{LONGEST_COLUMN}}}?)\s*"
+    # It ends with no blank: each one of many would be tried as its end, and all that follow read.
+    rf"(?P<name>[^\s({_NO_NAME}](?:[^{_NO_NAME}]{{,{LONGEST_COLUMN - 1}}}?[^\s{_NO_NAME}])??)\s*"
     rf"(?:[=<>!≠≤≥]|(?<!\w)(?:in|is|not){_END})",
     re.IGNORECASE,
 )
@@ -95,7 +96,8 @@ _LEFT_ALONE = re.compile(
 _IS_COLUMN = re.compile(rf"\s*[=<>≠≤≥!]|\s+(?:is|in|not){_END}", re.IGNORECASE)
 _AND_OF_OTHERS = re.compile(r"(?:[yeou]|ed|od|et|ou|und|oder)(?!\w)", re.IGNORECASE)
 _SIGNS = re.compile(r"[=<>≠≤≥!\"'\[\]]")
-_TEXT_ENDS = re.compile(rf"\s+(?:and|or){_END}|[(),]", re.IGNORECASE)
+# From the first of many blanks alone: from each of them the others would be read.
+_TEXT_ENDS = re.compile(rf"(?<!\s)\s+(?:and|or){_END}|[(),]", re.IGNORECASE)
 # What begins with a number and is none, as 2025-12-31 and 09:30, or has spaces in it, as 1 000.
 _RUN = re.compile(r"(?<![\w.])(?:[0-9]{1,3}(?: [0-9]{3})+(?![\w.])|[0-9][\w.:/+\-]*)")
 TURNED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
