@@ -779,7 +779,8 @@ def _only_readable(file: Path) -> bool:
 
 def _damaged(home: Path, fault: Exception) -> StoreCorrupt | None:
     """Give what a fault says of a database that is not what was written."""
-    known = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    # Of what is whole, nothing that is written here meets a constraint.
+    known = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT)
     code = getattr(fault, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_IOERR:
         return StoreCorrupt(f"{home / FILE} cannot be used: {fault}; its disk may be failing")

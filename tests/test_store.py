@@ -793,6 +793,18 @@ def test_an_index_of_the_database_that_is_damaged_is_said_to_be_so(tmp_path):
         del d["a"]
 
 
+def test_a_constraint_that_only_a_damaged_database_meets_is_said_to_be_damage(tmp_path):
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d.update({"a": 1, "b": 2})
+    with closing(sqlite3.connect(tmp_path / "softdict.db")) as connection, connection:
+        connection.execute("UPDATE sqlite_sequence SET seq = 0 WHERE name = 'entries'")
+
+    with SoftDict.open(tmp_path) as d:
+        with pytest.raises(StoreCorrupt, match="is damaged: UNIQUE constraint failed"):
+            d["c"] = 3
+        assert dict(d) == {"a": 1, "b": 2}
+
+
 def test_a_write_waits_for_another_program_that_has_the_database(tmp_path):
     """As a backup, or the shell of SQLite."""
     with (
