@@ -118,6 +118,9 @@ def load(home: Path, record: Record) -> tuple[int, Snapshot] | None:
     neither is served.
     """
     folder = folder_of(home, record.id)
+    # A pipe or a device in the place of a file could be read without end.
+    if not all((folder / name).is_file() for name in (NOTE, VECTORS, CODES, ARRAYS, TEXTS)):
+        return None
     try:
         said = (folder / NOTE).read_bytes()
         note = json.loads(said)
@@ -176,12 +179,12 @@ def _part(home: Path, dataset: int) -> Path:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder with what it holds, or the file or link that has its name, if that can be."""
-    if folder.is_symlink() or folder.is_file():
+    """Remove a folder with what it holds, or whatever else has its name, if that can be."""
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
         with suppress(OSError):
             folder.unlink()
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _identity(record: Record) -> dict[str, Any]:

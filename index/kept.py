@@ -223,8 +223,8 @@ def prune(home: Path) -> list[Path]:
     found = []
     with suppress(OSError), os.scandir(home / FOLDER) as entries:
         for entry in entries:
-            if entry.name.endswith(SUFFIX):
-                with suppress(OSError):  # another load was done, and took it away
+            with suppress(OSError):  # another load was done, and took it away
+                if entry.name.endswith(SUFFIX) and entry.is_file():  # to open a pipe waits for ever
                     status = entry.stat()
                     found.append((status.st_mtime, status.st_size, Path(entry.path)))
     stay, total = [], 0

@@ -584,6 +584,19 @@ def test_a_damaged_index_is_never_served_and_is_made_anew(home, name, fault):
         agrees(d, SEEDS)
 
 
+@pytest.mark.parametrize("name", [*FILES, generation.NOTE])
+def test_a_pipe_in_the_place_of_a_file_of_an_index_is_not_waited_for(home, name):
+    (folder,) = (home / "generations").iterdir()
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with closing(Store(home, read_only=True)) as store:
+        (record,) = store.records()
+    found = []
+
+    assert ended(begun(lambda: found.append(generation.load(home, record))))
+    assert found == [None]
+
+
 def sealed(note):
     """Write a note as the one who made it would have: with a checksum of what it says."""
     said = {name: of for name, of in note.items() if name != "seal"}
@@ -1068,14 +1081,19 @@ def test_after_a_build_that_failed_writes_begin_none_for_a_while(tmp_path, monke
 
 
 @pytest.mark.parametrize("stray", ["1.old", "1.part", "1"])
-@pytest.mark.parametrize("kind", ["a file", "a link"])
+@pytest.mark.parametrize("kind", ["a file", "a link", "a pipe"])
 def test_what_has_the_name_of_a_generation_is_in_no_sketch_s_way(tmp_path, stray, kind):
     with SoftDict.open(tmp_path, encoder=ENCODER) as d:
         d["first"] = 1.0
         (tmp_path / "generations").mkdir(exist_ok=True)
         place = tmp_path / "generations" / stray
         (tmp_path / "elsewhere").mkdir()
-        place.write_text("?") if kind == "a file" else place.symlink_to(tmp_path / "elsewhere")
+        if kind == "a file":
+            place.write_text("?")
+        elif kind == "a link":
+            place.symlink_to(tmp_path / "elsewhere")
+        else:
+            os.mkfifo(place)
         for round in range(2):
             d.update({f"{round} {key}": value for key, value in SEEDS.items()})
             d.settle()

@@ -22,9 +22,10 @@ import pytest
 
 from index import Catalog, LoadOptions, SoftDict
 from index.encoders.teaching import RandomEncoder
-from index.kept import CHUNK, FOLDER, KeptVectors, prune
+from index.kept import CHUNK, FOLDER, SUFFIX, KeptVectors, prune
 from index.store import Store
 from tests.service.running import PATIENCE, ROOT, Service, environment
+from tests.test_concurrency import begun, ended
 
 CSV = LoadOptions(format="csv")
 KEYS = 3000
@@ -385,6 +386,15 @@ def test_a_torn_file_gives_the_chunks_that_are_whole(tmp_path: Path) -> None:
         rows = found(tmp_path)
         assert len(rows) == length // chunk * CHUNK
         assert all_true(rows)
+
+
+def test_a_pipe_among_what_is_kept_is_not_waited_for(tmp_path: Path) -> None:
+    keep(tmp_path)
+    os.mkfifo(tmp_path / FOLDER / f"pipe{SUFFIX}")
+    rows: list[dict[int, list[float]]] = []
+
+    assert ended(begun(lambda: rows.append(found(tmp_path))))
+    assert len(rows[0]) == len(TEXTS) and all_true(rows[0])
 
 
 def test_a_damaged_file_never_gives_a_wrong_vector(tmp_path: Path) -> None:
