@@ -3286,6 +3286,18 @@ def test_a_line_break_in_a_name_is_a_blank_and_many_blanks_take_no_time() -> Non
         load(f'k,"a{" " * 1_000_000}b"\nx,1\n')  # with a search from each blank on it took hours
 
 
+@pytest.mark.parametrize("word", ["a" * 400_000 + "\1", "a." * 200_000])
+def test_a_word_of_thousands_of_letters_does_not_hold_up_the_search_for_a_delimiter(
+    word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.loading.dialect.SAMPLE_SIZE", 1 << 22)  # all of it
+    rows = "".join(f"k{n};{n},5;x\n" for n in range(9))
+
+    loaded = load(f"k;v,w;t\n{rows}z;9,5;{word}\n")  # with the word as it is it took hours
+
+    assert loaded[-1] == ("z", (9.5, word))
+
+
 def test_a_line_without_end_in_another_encoding_is_refused_before_it_is_held() -> None:
     with pytest.raises(UnreadableSource, match="line 1 is longer than"):
         load(b"\xff\xe9" * (LONGEST_LINE // 2 + 1))

@@ -27,6 +27,7 @@ SAMPLE_LINES, SAMPLE_SIZE = 100, 1 << 16  # lines, characters
 
 _RULE = re.compile(r"\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?")  # under Markdown's header
 _BACKSLASH = re.compile(r"\\(?!\|)")
+_LONG_WORD = re.compile(r"([\w.-]{100})[\w.-]+")
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?\s*', re.IGNORECASE)
 
 
@@ -190,6 +191,7 @@ def _guess(sample: Sequence[str], delimiters: Sequence[str]) -> str | None:
     import clevercsv  # here: it costs time, and most files do without it
 
     text = "".join(itertools.islice(sample, 50))[: SAMPLE_SIZE // 4]
+    text = _LONG_WORD.sub(r"\1", text)  # its patterns take seconds over a word of thousands
     try:
         found = clevercsv.Detector().detect(text, delimiters=list(delimiters))
     except Exception:  # a guess that fails is no guess: the first candidate is tried
