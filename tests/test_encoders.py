@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import math
 import os
 import shutil
@@ -401,6 +402,29 @@ def test_a_built_in_encoder_whose_card_cannot_be_read_is_unavailable(tmp_path, m
     shutil.copytree(encoders.BUILTIN, tmp_path, dirs_exist_ok=True, copy_function=os.symlink)
     (tmp_path / "softdict.json").unlink()
     (tmp_path / "softdict.json").write_text(card)
+    monkeypatch.setattr(encoders, "BUILTIN", tmp_path)
+    monkeypatch.setattr(encoders, "_open", {})
+
+    with pytest.raises(EncoderUnavailable, match="copy data/encoder anew"):
+        open_encoder("builtin")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"dimension": 383},
+        {"dimension": "wide"},
+        {"temperature": None},
+        {"confidence": {"many_keys": 0}},
+    ],
+)
+def test_a_built_in_encoder_that_is_not_what_its_card_says_is_unavailable(
+    tmp_path, monkeypatch, wrong
+):
+    shutil.copytree(encoders.BUILTIN, tmp_path, dirs_exist_ok=True, copy_function=os.symlink)
+    card = json.loads((tmp_path / "softdict.json").read_text("utf-8"))
+    (tmp_path / "softdict.json").unlink()
+    (tmp_path / "softdict.json").write_text(json.dumps({**card, **wrong}))
     monkeypatch.setattr(encoders, "BUILTIN", tmp_path)
     monkeypatch.setattr(encoders, "_open", {})
 

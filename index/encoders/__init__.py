@@ -181,7 +181,10 @@ def _load_builtin() -> Encoder:
             f"the built-in encoder is not whole: {BUILTIN} lacks {', '.join(lacking)}; {helps}"
         )
     try:
-        return _onnx_or_torch()
+        encoder = _onnx_or_torch()
+        check_own(encoder)  # what its card says, which may not fit the weights either
+        encoder.encode(["a"])
+        return encoder
     except EncoderUnavailable:
         raise
     except Exception as fault:  # each library that reads one of the files has errors of its own
