@@ -36,10 +36,6 @@ def due(record: Record, moved: int) -> bool:
     return record.moved + moved > REFIT * record.fitted_entries
 
 
-def _until_enough(values: int) -> int:
-    return int((FIT_AT_LEAST - values - 1) / REFIT)
-
-
 def fit_snapshot(snapshot: Snapshot, setting: str) -> Fit:
     """Fit τ, if the temperature ``setting`` is ``auto``, and the margins of numbers.
 
@@ -53,7 +49,8 @@ def fit_snapshot(snapshot: Snapshot, setting: str) -> Fit:
     }
     most = max(values.values(), default=0)
     if most < FIT_AT_LEAST:
-        return Fit(None, write_margins({}), _until_enough(most))
+        until_enough = int((FIT_AT_LEAST - most - 1) / REFIT)
+        return Fit(None, write_margins({}), until_enough)
     rows = np.flatnonzero(snapshot.alive)
     there = {
         number: snapshot.having[number][rows]

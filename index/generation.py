@@ -36,7 +36,7 @@ from index.vectors import Codes, Held, VectorBlock, held_type
 
 FORMAT = 8  # of what the files hold, the state of FAISS's index in them too
 NOTE = "generation.json"
-VECTORS, CODES, ARRAYS, TEXTS = "vectors.npy", "codes.npy", "arrays.npz", "texts.json"
+FILES = VECTORS, CODES, ARRAYS, TEXTS = "vectors.npy", "codes.npy", "arrays.npz", "texts.json"
 PART, OLD = ".part", ".old"  # of a folder's name: not finished, and about to go
 
 
@@ -97,7 +97,7 @@ def save(home: Path, record: Record, made: Snapshot) -> None:
         **_identity(record),
         "version": record.version,
         "modified": record.modified,
-        "files": {name: _checksum(part / name) for name in (VECTORS, CODES, ARRAYS, TEXTS)},
+        "files": {name: _checksum(part / name) for name in FILES},
     }
     note["seal"] = _seal(note)
     (part / NOTE).write_text(json.dumps(note), encoding="utf-8")
@@ -119,7 +119,7 @@ def load(home: Path, record: Record) -> tuple[int, Snapshot] | None:
     """
     folder = folder_of(home, record.id)
     # A pipe or a device in the place of a file could be read without end.
-    if not all((folder / name).is_file() for name in (NOTE, VECTORS, CODES, ARRAYS, TEXTS)):
+    if not all((folder / name).is_file() for name in (NOTE, *FILES)):
         return None
     try:
         said = (folder / NOTE).read_bytes()
@@ -132,7 +132,7 @@ def load(home: Path, record: Record) -> tuple[int, Snapshot] | None:
         known = record.forgotten <= note["version"] <= record.version
         # Two copies of a database may have seen as many changes, and other ones.
         known &= note["version"] != record.version or note["modified"] == record.modified
-        if not known or set(files) != {VECTORS, CODES, ARRAYS, TEXTS}:
+        if not known or set(files) != set(FILES):
             return None
         if any(_checksum(folder / name) != checksum for name, checksum in files.items()):
             return None
