@@ -2753,6 +2753,8 @@ def test_an_existing_datasets_columns_keep_their_types_and_names() -> None:
         ("Fecha;Detalle;Importe\n01/02/2024;Luz;5\n2024-02-02;Gas;6\n", True),
         ("Hora;Actividad\n9:00;Yoga\n10:30:00;Zumba\n", True),
         ("sku,what\nSI-100,blue chair\nREF00042,table\n12345678Z,lamp\n", True),
+        ("Timestamp,What\n2024/02/01 9:12:33 AM GMT+2,Food\n2/1/2024 1:05 pm,Noise\n", True),
+        ("Cuándo;Qué\n2024/02/01 9:12:33 a. m. CET;Luz\n1/2/2024 1:05 p.m.;Gas\n", True),
         ("Cuándo;Qué\n2024-02-01T10:30:00Z;a\n2024-02;b\n", True),
         ("CAS\tChemical\n50-00-0\tformaldehyde\n7732-18-5\twater\n", True),
         ("tel,who\n+34 600 123 456,Ana\n(91) 234-56.78,Luis\n", True),

@@ -56,11 +56,12 @@ _NO_LABELS = (*_GAPS, "list", "other")
 # Kinds that a column of codes may have: beside 08001, 28001 is one.
 _OF_CODES = {quoted + name for quoted in ("", QUOTED) for name in (*CODES, "int")}
 NAMED = 3  # distinct cells of a kind, which notes may name
-# A date or a time, and a code: 01/02/2024, 9:30, 2024-02-01T10:30Z, 50-00-0, +34 600 123 456,
-# SI-100, REF00042, 12345678Z.
-_TIME = r"\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?"
+# A date or a time, and a code: 01/02/2024, 9:30, 2024-02-01T10:30Z, 2024/02/01 9:30:00 a. m. GMT+1,
+# 50-00-0, +34 600 123 456, SI-100, REF00042, 12345678Z.
+_TIME = r"\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?(?:[ \xa0\u202f]?[AaPp]\.?[ \xa0]?[Mm]\b\.?)?"
+_ZONE = r"(?: ?[A-Z]{1,4})?(?: ?[+\-]\d\d?(?::?\d\d)?)?"
 _CODED = re.compile(
-    rf"[+(]?\d+(?:[ ()/.\-]+\d+){{2,}}(?:[T ]{_TIME}(?:Z|[+\-]\d\d:?\d\d)?)?"
+    rf"[+(]?\d+(?:[ ()/.\-]+\d+){{2,}}(?:[T ]{_TIME}{_ZONE})?"
     rf"|{_TIME}|(?:19|20)\d\d-\d\d|(?=.*[A-Z])(?=(?:[^\d]*\d){{2}})[A-Z\d][A-Z\d./_\-]*",
     re.ASCII,
 )
