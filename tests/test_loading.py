@@ -985,6 +985,23 @@ def test_an_object_of_json_is_called_one() -> None:
     assert half[0].reason == "entry 1: column 'v': the text holds half a surrogate pair"
 
 
+def test_what_to_do_about_nested_json_is_said_once_of_each_column() -> None:
+    rows = [{"key": key, "user": {"login": "ana"}, "labels": ["bug"]} for key in "abc"]
+
+    reasons = [row.reason for row in bad_rows("".join(f"{json.dumps(row)}\n" for row in rows))]
+
+    advice = "leave it out with the type 'skip' in the option columns"
+    assert [reason.count(advice) for reason in reasons] == [2, 0, 0]
+    assert (
+        reasons[1]
+        == reasons[2]
+        == (
+            'column \'user\': {"login": "ana"} is an object, not a label or text; '
+            "column 'labels': [\"bug\"] is a list, not a label or text"
+        )
+    )
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -88,6 +88,7 @@ class Table:
         self._guessed = {column.name for column in self._layout.columns} - settled
         self._unfit: dict[str, None] = {}  # columns of numbers in which something is none
         self._strange: dict[str, None] = {}  # the first texts in them
+        self._advised: set[str] = set()  # columns of which it was said what to do about nested JSON
         self._keyless = False  # some row has no key that can be held
         self.key_column = self._layout.key_column
         self.columns = self._layout.columns
@@ -262,7 +263,10 @@ class Table:
                     self._unfit[column.name] = None
                     if isinstance(cell, str) and len(self._strange) < NAMED:
                         self._strange[cell.strip()] = None
-                faults.append(f"{error}{_advice(cell, column)}")
+                advice = "" if column.name in self._advised else _advice(cell, column)
+                if advice:  # once: the other rows of such a column have the same fault
+                    self._advised.add(column.name)
+                faults.append(f"{error}{advice}")
         return "; ".join(faults)
 
     def __iter__(self) -> Iterator[tuple[str, Values]]:
