@@ -172,7 +172,7 @@ def losses(table: Table, snapshot: Snapshot, options: LoadOptions) -> tuple[str,
     for name in filter(lost.__contains__, lacking):
         skipped = options.columns.get(name) == "skip"
         why = f"column {name!r} is left out" if skipped else f"the file has no column {name!r}"
-        told.append(f"{why}: entries that were there lose their value in it")
+        told.append(f"{why}: keys of the file that were there lose their value in it")
     return tuple(told)
 
 

@@ -2870,8 +2870,8 @@ def test_who_adds_a_file_without_a_column_is_told_which_values_are_lost() -> Non
         a={"price": 1.5, "name": "uno", "shop": "north"},
         b={"price": 2},
     )
-    lost = "the file has no column 'name': entries that were there lose their value in it"
-    skipped = "column 'name' is left out: entries that were there lose their value in it"
+    lost = "the file has no column 'name': keys of the file that were there lose their value in it"
+    skipped = "column 'name' is left out: keys of the file that were there lose their value in it"
     skip = LoadOptions(columns={"name": "skip"})
 
     assert d.load(b"sku,price\nb,3\nc,4\n", dry_run=True).notes == ()  # b has no name to lose
