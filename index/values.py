@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from heapq import nsmallest
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Literal, TypeGuard, get_args
 
 import numpy as np
@@ -176,6 +176,12 @@ def as_label(value: object) -> object:
     if isinstance(value, (datetime.date, datetime.time)) and value == value:  # unlike NaT
         return value.isoformat()
     return value
+
+
+def is_number(value: object) -> TypeGuard[Real | Decimal]:
+    """Tell a number; a span of time is none, though NumPy has it among its integers."""
+    real = isinstance(value, (int, float, Decimal, Real)) and not is_boolean(value)
+    return real and not isinstance(value, np.timedelta64)
 
 
 def is_inexact(value: object) -> TypeGuard[Integral | Decimal]:

@@ -1277,6 +1277,7 @@ class NAType:
         (["a", "a", "b", "b"], "category"),
         ([list(np.array([1, 2])), [np.float32(0.5), Fraction(1, 2)]], "vector"),
         ([np.True_, np.False_], "category"),
+        ([np.timedelta64(3, "ns")], "text"),
         ([1, float("nan"), 2], "number"),
         ([1, NAType()], "number"),
         ([NaTType(1, 1, 1), [1, 2]], "vector"),
@@ -2143,6 +2144,10 @@ def test_a_value_is_cast_to_its_column(value: object, column: Column, expected: 
         (NAType(), TEXT, "<NA> is a NAType, not a label or text; None (null) is a missing value"),
         (NAType(), NUMBER, "<NA> is a NAType, not a number; None (null) is a missing value"),
         (NAType(), PAIR, "<NA> is a NAType, not a list of numbers; None (null) is a missing value"),
+        (np.timedelta64(3, "D"), TEXT, "3 days is a timedelta64, not a label or text"),
+        (np.timedelta64(3, "ns"), NUMBER, "3 nanoseconds is a timedelta64, not a number"),
+        (np.timedelta64("NaT", "s"), NUMBER, "NaT is a timedelta64, not a number; None (null) is"),
+        ([np.timedelta64(3, "D"), 1], PAIR, "3 days is a timedelta64, not a number"),
     ],
 )
 def test_a_value_that_its_column_cannot_hold_is_refused(

@@ -22,7 +22,7 @@ from index.errors import InvalidKey, WrongValue
 from index.loading.numerals import Style, read_numeral
 from index.loading.units import is_dash, usual_unit
 from index.naming import composed, is_text, plain_text
-from index.values import EXACT, LARGEST, as_label, is_inexact
+from index.values import EXACT, LARGEST, as_label, is_inexact, is_number
 
 BEYOND = f"is beyond ±{LARGEST:.0e}"
 NONE = "; None (null) is a missing value"
@@ -163,14 +163,7 @@ def parse_vector(spelled: str) -> Sequence[object] | None:
 
 def is_numbers(items: object) -> TypeGuard[Sequence[object]]:
     """Say whether this is a list of one number or more."""
-    return (
-        isinstance(items, (list, tuple))
-        and len(items) > 0
-        and all(
-            isinstance(item, (int, float, Decimal, Real)) and not isinstance(item, bool)
-            for item in items
-        )
-    )
+    return isinstance(items, (list, tuple)) and len(items) > 0 and all(map(is_number, items))
 
 
 def is_gap(value: object) -> bool:
@@ -179,15 +172,15 @@ def is_gap(value: object) -> bool:
 
 
 def _number(value: object, column: Column) -> float | int:
+    if not is_number(value):
+        spelled = isinstance(value, str) and read_numeral(value.strip())
+        advice = "; write it without quotes and unit, with a decimal point" if spelled else ""
+        raise _unlike("a number", value, column, advice)
     if is_inexact(value):
         raise WrongValue(column.name, INEXACT)
     if isinstance(value, Decimal):
         number = math.nan if value.is_nan() else float(value)  # a signaling NaN makes no float
         return _within_limits(int(number) if number.is_integer() else number, column)
-    if isinstance(value, bool) or not isinstance(value, Real):
-        spelled = isinstance(value, str) and read_numeral(value.strip())
-        advice = "; write it without quotes and unit, with a decimal point" if spelled else ""
-        raise _unlike("a number", value, column, advice)
     try:
         number = int(value) if isinstance(value, Integral) else float(value)
     except OverflowError as fault:  # of a fraction; it is no infinity
@@ -235,10 +228,10 @@ def _label(value: object, column: Column) -> str:
         return composed(plain_text(value))
     if isinstance(value, Decimal) and value.is_finite():
         return str(value)
-    if isinstance(value, Integral):
+    if is_number(value) and isinstance(value, Integral):
         return _numeral(int(value), column)
-    with suppress(OverflowError):  # of a fraction
-        if isinstance(value, Real) and math.isfinite(value):
+    with suppress(OverflowError, ValueError):  # of a fraction, of a signaling NaN
+        if is_number(value) and math.isfinite(value):
             return repr(float(value))
     raise _unlike("a label or text", value, column)
 

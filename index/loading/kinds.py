@@ -7,12 +7,12 @@ numbers of their own; and nothing but itself among the values of a Python progra
 from __future__ import annotations
 
 from decimal import Decimal
-from numbers import Integral, Real
+from numbers import Integral
 from typing import NamedTuple
 
 from index.loading.cast import is_gap, is_missing, is_numbers, parse_vector
 from index.loading.numerals import read_numeral
-from index.values import EXACT, is_boolean, is_inexact
+from index.values import EXACT, is_boolean, is_inexact, is_number
 
 
 class Kind(NamedTuple):
@@ -69,11 +69,9 @@ def kind_of(cell: object) -> Kind:
         return Kind("missing")
     if is_boolean(cell):
         return Kind("boolean")
-    if is_inexact(cell) or _has_cents_too_many(cell):
-        return Kind("code")
-    if isinstance(cell, Integral):
-        return Kind("int")
-    if isinstance(cell, (Real, Decimal)):  # NaN too: a bad number, not a label
-        return Kind("plain")
+    if is_number(cell):  # NaN too: a bad number, not a label
+        if is_inexact(cell) or _has_cents_too_many(cell):
+            return Kind("code")
+        return Kind("int" if isinstance(cell, Integral) else "plain")
     items = cell.tolist() if hasattr(cell, "tolist") else cell
     return Kind("list", width=len(items)) if is_numbers(items) else Kind("other")
