@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from contextlib import AbstractContextManager
@@ -41,7 +42,7 @@ class Catalog(Mapping[str, SoftDict]):
         self._datasets = {record.name: SoftDict.stored(store, record) for record in store.records()}
 
     @classmethod
-    def open(cls, home: str | Path, *, read_only: bool = False) -> Catalog:
+    def open(cls, home: str | os.PathLike[str], *, read_only: bool = False) -> Catalog:
         """Open a folder's datasets; to be written, it is made if need be.
 
         Nothing but the list of datasets is read yet, and no encoder is loaded. What a
@@ -70,7 +71,7 @@ class Catalog(Mapping[str, SoftDict]):
             raise
 
     @staticmethod
-    def exists(home: str | Path) -> bool:
+    def exists(home: str | os.PathLike[str]) -> bool:
         """Tell whether the folder holds datasets, or did once."""
         return Store.exists(Path(home))
 
@@ -315,7 +316,7 @@ class Catalog(Mapping[str, SoftDict]):
 
 def _rewinder(source: Any) -> Callable[[], bool]:
     """Give what takes a source back to where it stands now, and tells whether that can be."""
-    if isinstance(source, (str, Path)):
+    if isinstance(source, (str, os.PathLike)):
         return lambda: Path(source).is_file()  # a pipe is read once
     if not hasattr(source, "read"):
         return lambda: True

@@ -6,6 +6,7 @@ turn it is to write), the encoder and the formula.
 
 from __future__ import annotations
 
+import os
 from collections.abc import (
     Callable,
     ItemsView,
@@ -19,7 +20,6 @@ from collections.abc import (
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
@@ -188,7 +188,7 @@ class SoftDict(MutableMapping[str, Any]):
     @classmethod
     def open(
         cls,
-        path: str | Path,
+        path: str | os.PathLike[str],
         *,
         name: str = "dictionary",
         encoder: str = "builtin",

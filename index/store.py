@@ -187,14 +187,15 @@ class StoredEntry:
     vector: Rows
 
 
-def named_folder(given: str | Path) -> Path:
+def named_folder(given: str | os.PathLike[str]) -> Path:
     """Give the folder of this name, which is never the one that somebody happens to stand in.
 
     It stays the same one where the process goes elsewhere.
     """
-    if not isinstance(given, str | Path) or given == "" or "\0" in str(given):
+    name = os.fspath(given) if isinstance(given, os.PathLike) else given
+    if not isinstance(name, str) or name == "" or "\0" in name:
         raise InvalidRequest(Fault("path", "write the name of a folder"))
-    return Path(given).absolute()
+    return Path(name).absolute()
 
 
 class Store:

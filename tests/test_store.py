@@ -37,6 +37,7 @@ from index.errors import (
     StoreCorrupt,
     StoreLocked,
     UnknownDataset,
+    UnreadableSource,
     WrongValue,
 )
 from index.store import UNWRITTEN, Store, _damaged, _full
@@ -1522,6 +1523,29 @@ def test_no_name_is_not_the_folder_that_one_stands_in(opened, given, tmp_path, m
         opened(given)
 
     assert not list(tmp_path.iterdir())
+
+
+def test_what_stands_for_a_path_names_a_folder_and_a_file_as_a_path_does(tmp_path: Path) -> None:
+    """As os.DirEntry does, and the ``tmpdir`` of pytest."""
+
+    class Named:
+        def __init__(self, path: Path) -> None:
+            self.path = path
+
+        def __fspath__(self) -> str:
+            return str(self.path)
+
+    home, file = tmp_path / "home", tmp_path / "prices.json"
+    file.write_text('[{"key": "a", "price": 1}]')
+    with SoftDict.open(Named(home), encoder="random") as d:
+        assert d.load(Named(file)).format == "json"
+    with Catalog.open(Named(home)) as catalog:
+        catalog.load("dictionary", Named(file), if_exists="append")
+        assert Catalog.exists(Named(home))
+    with SoftDict.open(home) as d:
+        assert dict(d) == {"a": 1}
+    with pytest.raises(UnreadableSource, match=f"^there is no file {tmp_path / 'none.csv'}$"):
+        SoftDict().load(Named(tmp_path / "none.csv"))
 
 
 def test_a_dataset_that_is_replaced_is_the_newest_now_and_at_the_next_start(tmp_path: Path) -> None:

@@ -24,7 +24,10 @@ BLOCK = 1 << 20  # bytes
 class Source:
     """Something to read, which ``open`` gives from its start each time, gunzipped."""
 
-    def __init__(self, source: str | Path | bytes | BinaryIO, filename: str | None = None) -> None:
+    def __init__(
+        self, source: str | os.PathLike[str] | bytes | BinaryIO, filename: str | None = None
+    ) -> None:
+        self.name = filename or "the table"
         self._bytes: bytes | None = None
         self._path: Path | None = None
         self._spool: IO[bytes] | None = None
@@ -32,14 +35,14 @@ class Source:
         self._stamp: tuple[int, ...] | None = None
         if isinstance(source, (bytes, bytearray, memoryview)):
             self._bytes = bytes(source)
-        elif isinstance(source, (str, Path)):
+        elif isinstance(source, (str, os.PathLike)):
+            self.name = filename or os.fspath(source)
             self._take_path(Path(source))
         elif hasattr(source, "read"):
             self._spool = _spooled(source)
         else:
             message = f"{type(source).__name__} is neither a path, bytes nor a binary stream"
             raise InvalidRequest(Fault("source", message))
-        self.name = filename or (str(source) if isinstance(source, (str, Path)) else "the table")
 
     def _take_path(self, path: Path) -> None:
         try:

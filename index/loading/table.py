@@ -9,12 +9,12 @@ from __future__ import annotations
 import datetime
 import hashlib
 import math
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import cached_property
-from pathlib import Path
 from typing import BinaryIO
 
 from index.answers import Column, Progress, Value
@@ -307,7 +307,7 @@ class Table:
 
 
 def read_table(
-    source: str | Path | bytes | BinaryIO,
+    source: str | os.PathLike[str] | bytes | BinaryIO,
     options: LoadOptions = _DEFAULTS,
     *,
     filename: str | None = None,
