@@ -95,7 +95,7 @@ class Match:
     """An entry with its score (cosine) and its weight (share of all attention)."""
 
     key: str
-    value: Value | dict[str, Value]  # bare with one value column, else by column
+    value: Any  # bare with one value column, else by column: who asks knows which
     values: dict[str, Value]
     score: float
     weight: float
@@ -144,7 +144,7 @@ class Answer:
     explanation: dict[str, Any] | None = None
 
     @property
-    def value(self) -> Value | dict[str, Value]:
+    def value(self) -> Any:
         """The blend's point value: bare with one value column, else by column."""
         return bare(
             {name: None if blend is None else blend.value for name, blend in self.blend.items()}

@@ -36,7 +36,6 @@ from index.answers import (
     Mode,
     Precision,
     Progress,
-    Value,
     bare,
 )
 from index.comparing import blend_by_hand, compared
@@ -412,7 +411,7 @@ class SoftDict(MutableMapping[str, Any]):
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self._snapshot.find(key) is not None
 
-    def __getitem__(self, key: str) -> Value | dict[str, Value]:
+    def __getitem__(self, key: str) -> Any:
         snapshot = self._snapshot
         values, _ = snapshot.parted(self._find(snapshot, key))
         return bare(values)

@@ -10,11 +10,11 @@ import unicodedata
 from collections import ChainMap
 from collections.abc import Callable, MutableMapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
-from index import Catalog, Column, LoadOptions, SoftDict
+from index import Answer, Catalog, Column, LoadOptions, Match, SoftDict
 from index.answers import ColumnType
 from index.errors import InvalidRequest, UnknownDataset, WrongValue
 from index.store import Store
@@ -142,6 +142,15 @@ def test_it_refuses_with_a_key_error_what_a_dict_does(ask: Callable[[Mapping], o
     for d in (SoftDict(HELD, encoder="random:1"), dict(HELD)):
         with pytest.raises(KeyError):
             ask(d)
+
+
+def test_a_type_checker_takes_a_value_for_what_its_user_knows_it_to_be() -> None:
+    """Of a union it would refuse ``round(answer.value, 2)`` and ``prices["méxico"] + 1``."""
+    value: property = vars(Answer)["value"]
+
+    for reading in (SoftDict.__getitem__, SoftDict.get, SoftDict.pop, value.fget):
+        assert get_type_hints(reading)["return"] is Any
+    assert get_type_hints(Match)["value"] is Any
 
 
 def test_a_default_is_given_back_as_it_is_held() -> None:
