@@ -268,6 +268,7 @@ def _run(server: Any, sockets: dict[Any, Any]) -> None:
     Waitress's own ``run`` would drop it, and to HTTP/1.0 the end of a connection is that of a body:
     half a backup would look whole. Whoever reads too slowly learns that the rest is missing.
     """
+    # select() cannot watch a file descriptor above 1023.
     turn = partial(wasyncore.loop, use_poll=True, map=sockets)
     with suppress(SystemExit):
         turn(timeout=server.adj.asyncore_loop_timeout)
@@ -305,7 +306,6 @@ def _listening(app: Flask, settings: Settings, sockets: dict[Any, Any]) -> Any:
             connection_limit=min(1000, files_at_a_time() // 2),
             # A thread never waits for a reader: eight who stop reading would stop the service.
             outbuf_high_watermark=2**62,
-            asyncore_use_poll=True,  # select() cannot watch a file descriptor above 1023
             clear_untrusted_proxy_headers=True,
         )
     except (OSError, ValueError) as error:

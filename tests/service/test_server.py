@@ -432,6 +432,14 @@ def test_more_connections_than_files_may_be_open_wait_and_fill_no_log(tmp_path: 
     assert len(service.log.splitlines()) < 100, service.log[-2000:]
 
 
+def test_connections_are_watched_whatever_their_number_is(tmp_path: Path) -> None:
+    """Of files that are open, select() watches none beyond 1023; a thousand requests have more."""
+    taken = 'ulimit -Sn 2048; for n in {3..1030}; do eval "exec $n<&2"; done; exec "$@"'
+    many = ["bash", "-c", taken, "-"]
+    with Service(tmp_path, watch=many, SOFTDICT_ENCODER="random", SOFTDICT_BUNDLED="0") as service:
+        assert service.get("/healthz").status == 200
+
+
 def test_many_ask_and_write_at_once(service: Service) -> None:
     replies: list[Reply] = []
 
