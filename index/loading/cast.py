@@ -174,8 +174,8 @@ def is_gap(value: object) -> bool:
 def _number(value: object, column: Column) -> float | int:
     if not is_number(value):
         spelled = isinstance(value, str) and read_numeral(value.strip())
-        advice = "; write it without quotes and unit, with a decimal point" if spelled else ""
-        raise _unlike("a number", value, column, advice)
+        bare = "; write it without quotes and unit, with a point before decimals and no other mark"
+        raise _unlike("a number", value, column, bare if spelled else "")
     if is_inexact(value):
         raise WrongValue(column.name, INEXACT)
     if isinstance(value, Decimal):

@@ -90,7 +90,7 @@ def test_put_names_every_unknown_column(client: CheckedClient) -> None:
     }
 
 
-@pytest.mark.parametrize("spelled", ["7", "5,20 €", " 1.5 kg"])
+@pytest.mark.parametrize("spelled", ["7", "5,20 €", " 1.5 kg", "293.642"])
 def test_put_says_how_to_write_a_number_that_is_spelled(
     client: CheckedClient, spelled: str
 ) -> None:
@@ -99,7 +99,7 @@ def test_put_says_how_to_write_a_number_that_is_spelled(
     assert faults == {
         "values.value": (
             f"{spelled!r} is text, not a number; write it without quotes and unit, "
-            "with a decimal point"
+            "with a point before decimals and no other mark"
         )
     }
 
