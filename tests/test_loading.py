@@ -706,6 +706,9 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ("Cognome,,\nRossi,a,1200\nVerdi,b,1300\n", "no"),
         ('animal,sound\n"perro"x,guau\ngato,miau\n', "yes"),  # the second row cannot be read
         ("where is it?,shipping\nI want it back,refund\ntrack it,shipping\n", "no"),  # a label
+        ("What is open?,We are.\nMay I pay by card?,Yes.\n", "no"),  # a question over questions
+        ("¿Qué falta?;¿Dónde?\nMás luz.;Ulm\n¿Hay sitio?;Bonn\n", "yes"),
+        ("Question?,Answer\nMay I pay by card?,Yes.\n", "yes"),  # one word
         ("perro;animal\ngato;animal\nmesa;mueble\nsilla;mueble\n", "no"),
         ("perro;animal;1\ngato;animal;2\nmesa;mueble;3\nsilla;mueble;4\n", "no"),
         ("animal;sonido\nperro;guau\ngato;sonido\npez;nada\n", "yes"),  # labels do not repeat

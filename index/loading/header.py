@@ -37,13 +37,14 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
 
     One that names a known key column does. Else it does unless it holds a number, a vector, an
     empty or a repeated cell, a mark of a missing value (n.d.), a label that stands again in its
-    column, or a date over dates, has one cell only (a list of words) or is the only row. Numbers
-    are names, though, where three stand in even steps over what do not; so are three years in order
-    over what are hardly any, and measures (100 m) over what is none in their unit. Fewer years, and
-    steps beside words, are where a word or an empty first cell stands over numbers alone; years
-    that follow one another are without words beside them; and where two words stand so, a label may
-    stand again. The first cell may be empty, as over the index of a data frame, and others where a
-    name stands over a number. Columns in which no row has anything are not looked at.
+    column, a date over dates or a question over questions, has one cell only (a list of words) or
+    is the only row. Numbers are names, though, where three stand in even steps over what do not; so
+    are three years in order over what are hardly any, and measures (100 m) over what is none in
+    their unit. Fewer years, and steps beside words, are where a word or an empty first cell stands
+    over numbers alone; years that follow one another are without words beside them; and where two
+    words stand so, a label may stand again. The first cell may be empty, as over the index of a
+    data frame, and others where a name stands over a number. Columns in which no row has anything
+    are not looked at.
     """
     every = ([cell.strip() for cell in cells] for cells in zip_longest(*rows, fillvalue=""))
     columns = [cells for cells in every if any(cells)]
@@ -57,7 +58,8 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
         return False
     # Of files that were put one behind the other, each has the header.
     comes_again = any(list(row) == list(rows[0]) for row in rows[1:])
-    if not comes_again and not _head_numbers(columns) and any(map(_is_a_value, columns[1:])):
+    like_a_row = any(map(_is_a_value, columns[1:])) or any(map(_is_a_question, columns))
+    if like_a_row and not comes_again and not _head_numbers(columns):
         return False
     named = [pair for pair in zip(names, below, strict=True) if pair[0]]
     if names[0] and (len(set(names)) < len(names) or len(named) < len(names)):
@@ -275,6 +277,12 @@ def _is_a_value(cells: Sequence[str]) -> bool:
         return False
     repeat = 3 * len({first, *filled}) <= 2 * (1 + len(filled))
     return (repeat and first in filled) or all(map(_DATE.fullmatch, (first, *filled)))
+
+
+def _is_a_question(cells: Sequence[str]) -> bool:
+    """Say whether a first cell is one of several words over nothing but questions."""
+    filled = [cell for cell in cells if cell]
+    return " " in cells[0] and len(filled) > 1 and all(cell.endswith("?") for cell in filled)
 
 
 def fold(name: str) -> str:
