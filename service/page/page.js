@@ -179,7 +179,7 @@ let suggested = ""; // the name of the file that was chosen, for a dataset
 
 const t = (name, ...parts) => TEXTS[language][name].replace(/\{(\d)\}/g, (_, i) => parts[i]); // all at once: a part may have braces too
 const far = (value) => value !== 0 && !(Math.abs(value) >= 1e-6 && Math.abs(value) < 1e16); // too many zeros to read
-const number = (value, digits = 4, roundingMode = "halfExpand") => new Intl.NumberFormat(language, { maximumSignificantDigits: digits, notation: far(value) ? "scientific" : "standard", roundingMode }).format(value);
+const number = (value, digits = 4, roundingMode = "halfExpand") => new Intl.NumberFormat(language, { maximumSignificantDigits: digits, notation: far(value) ? "scientific" : "standard", roundingMode, useGrouping: "min2" }).format(value); // 1984 may be a year
 const decimalMark = () => number(1.5)[1];
 const decimal = (typed) => typed.trim().replace(",", "."); // a field for numbers would take the commas of the browser's language alone
 const isUnclear = (typed) => /^[1-9]\d{0,2}[.,]\d{3}$/.test(typed) && !typed.includes(decimalMark()); // 1.000 may be a thousand where the comma is decimal, and 1,000 where the point is
