@@ -3177,6 +3177,20 @@ def test_labels_of_a_data_frame_that_are_texts_are_its_keys(label: str) -> None:
         load(as_pandas_writes(cells | {label: ["x", "x"]}, label))
 
 
+def test_codes_are_not_told_of_where_the_file_says_that_they_are_keys() -> None:
+    def notes(label: str, *index: str) -> tuple[str, ...]:
+        cells = {label: ["SI-100", "SI-200"], "what": ["chair", "table"]}
+        with read_table(as_pandas_writes(cells, *index)) as table:
+            return table.notes
+
+    rows = [Entry("SI-100", {"what": "chair"}, 0.0)]
+    exported = b"".join(write_table("parquet", "sku", [Column("what", "text")], rows))
+    with read_table(exported) as table:
+        assert (table.key_column, table.notes) == ("sku", ())
+    assert notes("sku", "sku") == ()
+    assert len(notes("sku")) == len(notes("__index_level_0__", "__index_level_0__")) == 1
+
+
 @pytest.mark.parametrize("label", ["__index_level_0__", "sort"])
 def test_an_index_of_categories_is_of_texts_or_of_numbers_as_they_are(label: str) -> None:
     texts = pa.array(["manzana", "leche"]).dictionary_encode()

@@ -166,7 +166,8 @@ class _Evidence:
         decimal = "mixed" if len(styles) > 1 else next(iter(styles), None)
         said = key_source in (KEYED, self._key)
         guessed = bool(columns) and not said and fold(key_source) not in KEY_NAMES
-        if guessed and not self.known and self._profiles[key_source].is_coded:
+        declared = key_source == self._reader.key and key_source not in self._reader.unnamed
+        if guessed and not declared and not self.known and self._profiles[key_source].is_coded:
             pairs = zip(casts, columns, strict=True)
             labels = [source for (source, _), c in pairs if c.type in ("category", "text")]
             if not all(self._profiles[source].is_coded for source in labels):
