@@ -531,14 +531,17 @@ def _refused(error: SoftDictError) -> str:
 
 
 def _typed(words: str) -> str:
-    """Name options as they are typed: on_error=skip is --on-error skip here."""
-    return _flagged(r"\bthe option (\w+)()", _flagged(r"(?<=\bwith )(\w+)(=)", words))
+    """Name options as they are typed: on_error=skip is --on-error skip, header=no --no-header."""
+    given = _flagged(r"(?<=\bwith )(\w+=no\b|\w+(?==))(=?)", words)
+    return _flagged(r"\bthe option (\w+)()", given)
 
 
 def _flagged(pattern: str, words: str) -> str:
     """Put its flag for each option of the command, and a space for what stands behind it."""
     command = click.get_current_context().command
-    flags = {each.name: each.opts[0] for each in command.params if isinstance(each, click.Option)}
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    flags = {each.name: each.opts[0] for each in options}
+    flags |= {f"{each.name}=no": each.secondary_opts[0] for each in options if each.secondary_opts}
 
     def flagged(found: re.Match[str]) -> str:
         flag = flags.get(found[1])

@@ -77,7 +77,7 @@ class CsvReader(Reader):
         if below := header_below(sample, self._dialect):
             raise UnreadableSource(
                 f"{self._source.name}: line {below} seems to name the columns; delete the lines "
-                "above it, or say with the option header that there is none"
+                "above it, or load with header=no if none does"
             )
 
     @contextmanager

@@ -564,7 +564,7 @@ def test_a_refusal_is_code_1_and_one_line_on_stderr(run: Run, table: str) -> Non
     [
         ("load FILE --name d", "a dataset 'd' exists; delete it, or load with --if-exists replace"),
         ("load BAD --name e", "--on-error skip"),
-        ("load TITLE --name e", "or say with --header that there is none"),
+        ("load TITLE --name e", "delete the lines above it, or load with --no-header if none does"),
         (
             "load FILE --name e --column v=vector",
             "'1' is text, not a list of numbers. Correct them",
