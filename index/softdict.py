@@ -399,6 +399,11 @@ class SoftDict(MutableMapping[str, Any]):
         return (snapshot.key(place) for place in snapshot.places())
 
     def items(self) -> ItemsView[str, Any]:
+        """Give keys with their values; going through them shows those of one moment.
+
+        So ``dict(d.items())`` is whole where others write, and ``dict(d)``, which asks key by key,
+        raises KeyError if one of them goes meanwhile.
+        """
         return _Items(self)
 
     def values(self) -> ValuesView[Any]:
