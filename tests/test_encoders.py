@@ -178,6 +178,8 @@ def test_a_fault_of_one_text_reaches_none_of_those_whose_texts_came_with_it(spoi
         (lambda rows: np.hstack([rows, rows]), r"an array of shape \(3, 4\)"),
         (lambda rows: rows[:, :1], r"an array of shape \(3, 1\)"),
         (lambda rows: None, r"an array of shape \(\)"),
+        (lambda rows: [rows[0], rows[1][:1], rows[2]], "a list that makes no array"),
+        (lambda rows: {"embeddings": rows}, "a dict that makes no array"),
     ],
 )
 def test_rows_that_are_no_unit_rows_of_the_texts_are_refused(spoil, words):

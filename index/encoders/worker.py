@@ -239,7 +239,10 @@ class EncoderWorker:
 
     def _checked(self, made: object, texts: int) -> Rows:
         """Give the (n, d) rows of n texts; refuse others, for products of them are no cosines."""
-        rows = np.asarray(made, np.float32)
+        try:
+            rows = np.asarray(made, np.float32)
+        except (TypeError, ValueError) as fault:  # as of rows of several lengths
+            raise self._spoiled(f"a {type(made).__name__} that makes no array ({fault})") from fault
         if rows.shape != (texts, self.dimension):
             raise self._spoiled(f"an array of shape {rows.shape}")
         lengths = np.linalg.norm(rows, axis=1)
