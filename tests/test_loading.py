@@ -405,7 +405,9 @@ def test_other_old_encodings_are_told_apart(text: str, encoding: str) -> None:
         ("LÄNGE|BREITE|HÖHE", "cp850"),
         ("JAMÓN|PIÑA|MELÓN", "cp850"),
         ("GRÖSSE|LÄNGE|ÜBER", "mac-roman"),
+        ("LIBERTÀ|PUBBLICITÀ", "mac-roman"),
         ("VĚC|KŮŇ|CHLÉB", "cp1250"),
+        ("stół|wydział|dział", "cp1250"),  # stó³ in cp1252
         ("ČEVAPI|ŽUPA|VOĆE", "cp1250"),
         ("ΓΑΤΑ", "cp1253"),
     ],
@@ -438,7 +440,7 @@ def test_what_looks_like_another_encoding_is_none(keys: str, encoding: str) -> N
     assert [key for key, _ in load(content.encode(encoding), header=False)] == keys.split("|")
 
 
-@pytest.mark.parametrize("prices", ["1,20 €|2 €", "€1,20|€2"])
+@pytest.mark.parametrize("prices", ["1,20 €|2 €", "€1,20|€2", "1,20€|2€", "€ 1,20|€ 2"])
 def test_the_euro_of_latin_9_is_one(prices: str) -> None:
     cells = zip(("ñora", "café", "¿a 5 ñus?"), [*prices.split("|"), ""], strict=True)
     content = "palabra;precio\n" + "".join(f"{key};{cell}\n" for key, cell in cells)
@@ -451,7 +453,7 @@ def test_the_euro_of_latin_9_is_one(prices: str) -> None:
     assert detected(content.encode("iso-8859-15"))["encoding"] == "iso8859-15"
 
 
-@pytest.mark.parametrize("price", [" 49,50 € ", "49,50 €", "€49,50"])
+@pytest.mark.parametrize("price", [" 49,50 € ", "49,50 €", "€49,50", "49,50€", "€ 49,50"])
 def test_a_euro_beside_a_digit_is_no_letter_of_a_mac(price: str) -> None:
     keys = ("Lámpara", "Camión", "Café", "Sofá", "Móvil")
     content = "Producto; Precio ; Coste \r\n" + "".join(f"{k};{price};{price}\r\n" for k in keys)
@@ -485,6 +487,7 @@ def test_dos_s_euro_is_one() -> None:
         ("хлеб;5 €\nмолоко;3 €\n", "cp1251"),
         ("血液型;人数\nA型;38\nB型;22\nO型;31\nAB型;9\n", "cp932"),
         ("5 Äpfel;3\nBüro;4\nGröße;5\n", "mac-roman"),
+        ("10 €;3\n12 €;4\n", "mac-roman"),
         ("1,動物園\n2,水族館\n3,美術館\n", "cp932"),  # 園 ends with the byte of €
         ("番号;保存\n1;冷凍\n2;冷蔵\n3;常温\n", "cp932"),
         ("名前;住所\n田中;東京都港区芝公園4-2-8\n", "cp932"),
@@ -593,6 +596,8 @@ def test_late_latin1_after_plain_ascii_is_read() -> None:
             [("perro", ()), ("gato, el", ()), ("de la, casa", ())],
         ),
         ("sep=;\nkey;value\na;1\n", [("a", (1,))]),
+        ('"sep=|"\nkey|value\na;b|1\n', [("a;b", (1,))]),
+        ("sep=\t\nkey\tvalue\na;b\t1\n", [("a;b", (1,))]),
         ("key,value,\na,1,\nb,2,\n", [("a", (1,)), ("b", (2,))]),
         ("key, value\na, x\nb, y\n", [("a", ("x",)), ("b", ("y",))]),
         ('key, value\n"a, b", "x"\n"c", "y"\n', [("a, b", ("x",)), ("c", ("y",))]),
@@ -722,6 +727,7 @@ def test_delimited_text_is_what_the_csv_module_wrote(
         ("animal;tipo\nperro;a\ngato;a\nanimal;tipo de\npez;b\nave;b\n", "yes"),
         ("perro;20/04/2024\ngato;06/01/2024\nsol;01/02/2024\n", "no"),  # a date over dates
         ("perro;2024-04-20 10:30\ngato;\nsol;2024-02-01\n", "no"),
+        ("Hund;20.4.2024\nKatze;6.1.2024\nMaus;2024-02-01T10:30\n", "no"),
         ("linea;09:30;10:30\nL1;09:35;10:35\nL2;09:40;10:40\n", "yes"),  # times may be names
         ("pan;20/04/2024;21/04/2024\nsal;4;5\n", "yes"),  # dates over numbers
         ("perro;7 kg\ngato;\ncasa;5 kg\n", "no"),  # a measure over one below a gap
@@ -1340,6 +1346,7 @@ def test_one_text_among_many_numbers_makes_labels_in_python_and_a_bad_row_in_a_f
         ("|", ["1,234", "2,345"], None),  # thousands or thousandths? It stays text
         (";", ["1,5", "1.5"], None),
         (";", ["1,5", "1e5", "2E+03"], [1.5, 1e5, 2e3]),  # which both styles write so
+        (";", [",5", "-,25", "1E5", "12e-5"], [0.5, -0.25, 1e5, 12e-5]),
         (";", ["1,234e5", "1.234e5"], None),
     ],
 )
@@ -2780,7 +2787,8 @@ def test_an_existing_datasets_columns_keep_their_types_and_names() -> None:
         ("sku,what\nSI-100,blue chair\nREF00042,table\n12345678Z,lamp\n", True),
         ("Timestamp,What\n2024/02/01 9:12:33 AM GMT+2,Food\n2/1/2024 1:05 pm,Noise\n", True),
         ("Cuándo;Qué\n2024/02/01 9:12:33 a. m. CET;Luz\n1/2/2024 1:05 p.m.;Gas\n", True),
-        ("Cuándo;Qué\n2024-02-01T10:30:00Z;a\n2024-02;b\n", True),
+        ("Cuándo;Qué\n2024-02-01T10:30:00Z;a\n1999-02;b\n", True),
+        ("sku,what\nAB/12,blue chair\nX_10.5,table\n", True),
         ("CAS\tChemical\n50-00-0\tformaldehyde\n7732-18-5\twater\n", True),
         ("tel,who\n+34 600 123 456,Ana\n(91) 234-56.78,Luis\n", True),
         ("from,who\n1990-1995,Ana\n1995 - 2001,Luis\n", False),
@@ -3405,6 +3413,8 @@ def test_numbers_that_are_none_for_how_they_are_written_are_told(
         ("k;t;v\na;24.12;12,50\nb;9.30;1.200,00\n", [("24.12", 12.5), ("9.30", 1200)]),
         ("k;t;v\na;24.12;12,50\nb;99.95;1.200,00\n", [(24.12, 12.5), (99.95, 1200)]),
         ("k;t;v\na;10.2025;0,5\nb;11.2025;7\n", [("10.2025", 0.5), ("11.2025", 7)]),
+        ("k;t;v\na;30.12;0,5\nb;21.45;7\n", [("30.12", 0.5), ("21.45", 7)]),
+        ("k;t;v\na;31.01;0,5\nb;5.1999;7\n", [("31.01", 0.5), ("5.1999", 7)]),
         ("k;t\na;1.20\nb;12.10\n", [(1.2,), (12.1,)]),
         # What 1,234 is, columns of numbers say first, and then those of which half are.
         ("k|p|t|v\na|1,50|3.75|1,234\nb|2|x|2,345\n", [(1.5, "3.75", 1.234), (2, "x", 2.345)]),

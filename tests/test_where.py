@@ -689,9 +689,14 @@ def test_quotes_as_phones_and_books_write_them(given: str) -> None:
         ("tag = Luz n > 5", '; write "and" or "or"'),
         ("tag = Luz n is missing", '; write "and" or "or"'),
         ("n = 1 kg", "; write the number without its unit"),
+        ("n ≤ -1.5 kg", "; write the number without its unit"),
+        ("n in (2, 1 kg)", "; write the number without its unit"),
         ("n > 5 euros and n < 9", "; write the number without its unit"),
         ("n > 5 tag = a", '; write "and" or "or"'),
-        ("n > 5 y tag = sur", '; write "and" or "or"'),
+        *(
+            (f"n > 5 {word} tag = sur", '; write "and" or "or"')
+            for word in ("e", "o", "u", "y", "ed", "od", "et", "ou", "und", "oder", "ODER")
+        ),
         ("tag = Luz o tag = Gas", '; write "and" or "or"'),
         ("tag = Luz Sur n > 5", '; write "and" or "or"'),
         ('tag = Luz Sur "x"', '; write "and" or "or"'),
@@ -700,9 +705,12 @@ def test_quotes_as_phones_and_books_write_them(given: str) -> None:
         ("tag = " + "luz " * 30, '; write the text in quotes: "' + "luz " * 14 + 'luz…"'),
         ('"tag" = luz', "; a column stands without quotes: tag"),
         ('"n" > 5', "; a column stands without quotes: n"),
+        ('n = 5 or ("n" ≤ 5)', "; a column stands without quotes: n"),
+        ('n = 5 or "tag" = luz', "; a column stands without quotes: tag"),
         ('n = 5 and not "p q" in (1)', "; a column stands without quotes: [p q]"),
         ('tag = "a b" or "c"', '; after "or" a whole condition begins, with its column'),
-        ("n = 5 and 6", '; after "and" a whole condition begins, with its column'),
+        ("tag = 'a b' or 'c'", '; after "or" a whole condition begins, with its column'),
+        ("n = 5 and 6.5", '; after "and" a whole condition begins, with its column'),
     ],
 )
 @pytest.mark.parametrize("known", [True, False])

@@ -68,6 +68,8 @@ def test_all_faults_come_at_once() -> None:
         ("encoder", "bert"),
         ("allowed_hosts", "http://dict.example"),
         ("allowed_hosts", "dict.example, *.dict.example"),
+        ("allowed_hosts", "dict.example; other.example"),
+        ("allowed_hosts", "dict.example other.example"),
         ("home", ""),  # which pathlib takes for the folder one stands in
     ],
 )
