@@ -151,9 +151,7 @@ class KeptVectors:
         names, places = [np.empty((0, 2), np.uint64)], [np.empty((0, 2), np.int64)]
         for path in prune(folder.parent):
             file = _File(path)
-            for width, chunk in _chunks(file):
-                if width != self._dimension:
-                    continue
+            for chunk in _chunks(file):
                 rows = np.arange(len(chunk.names))
                 names.append(chunk.names)
                 places.append(np.stack([np.full_like(rows, len(self._chunks)), rows], 1))
@@ -237,8 +235,8 @@ def prune(home: Path) -> list[Path]:
     return stay
 
 
-def _chunks(file: _File) -> Iterator[tuple[int, _Chunk]]:
-    """Give the components and the chunk, for each one up to the first that is not whole."""
+def _chunks(file: _File) -> Iterator[_Chunk]:
+    """Give the chunks up to the first that is not whole."""
     with suppress(OSError), file.path.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         while len(head := stream.read(HEAD.size)) == HEAD.size:
@@ -251,7 +249,7 @@ def _chunks(file: _File) -> Iterator[tuple[int, _Chunk]]:
             if _seal(_numbers(texts, width), names) != seal:
                 return
             named = np.frombuffer(names, "<u8").reshape(-1, 2)
-            yield width, _Chunk(file, start, named, rows_seal)
+            yield _Chunk(file, start, named, rows_seal)
             stream.seek(end)
 
 

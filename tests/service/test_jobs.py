@@ -245,7 +245,9 @@ def test_a_refusal_fails_the_job_and_stays_with_it(
     assert "no table" not in caplog.text  # what a fault says may be of the table
 
 
-def test_a_bug_fails_the_job_and_is_not_told(jobs: Jobs) -> None:
+def test_a_bug_fails_the_job_and_is_told_to_the_log_alone(
+    jobs: Jobs, caplog: pytest.LogCaptureFixture
+) -> None:
     def fall(tell: Tell) -> LoadReport:
         raise RuntimeError("secret")
 
@@ -255,6 +257,7 @@ def test_a_bug_fails_the_job_and_is_not_told(jobs: Jobs) -> None:
         False,
         True,
     )
+    assert f"job {job.id} failed" in caplog.text and "secret" in caplog.text
 
 
 def test_only_so_many_finished_jobs_are_remembered(jobs: Jobs) -> None:
