@@ -323,6 +323,9 @@ def test_three_numbers_are_no_colour_unless_they_are_stored_as_one(
     assert text(browser, "#exact") == "40.4168, 3.7038, 12.5"
     browser.find_element(By.ID, "language").click()
     assert text(browser, "#exact") == "40,4168; 3,7038; 12,5", "no comma beside those of decimals"
+    colours = "return arguments[0].map((held) => hasColours('c', [{ values: { c: held } }]))"
+    held = [[255, 0, 3], [256, 0, 3], [0, 1, 1], [4, 5, -6], [7, 8], [7, 8, 9, 9]]
+    assert browser.execute_script(colours, held) == [True] + 5 * [False]
     assert bundled.ask("DELETE", "/datasets/sitios").status == 204
 
 
@@ -604,6 +607,8 @@ def test_attributes_are_shown_beside_the_values(browser: Chrome, bundled: Servic
         ({"a": {"n": 5}, "b": {"n": 5}, "c": {"n": None}}, "n <= 5"),
         ({"a": {"lo que sea": 'di "hola"'}, "b": {}}, '[lo que sea] = "di ""hola"""'),
         ({"a": {"t": "x" * 90}}, "t = …"),
+        ({"a": {"missing": 5}, "b": {"missing": 7}}, "[missing] < 7"),
+        ({"a": {"a]b": 5}, "b": {"a]b": 7}}, "[a]]b] < 7"),
     ],
 )
 def test_a_condition_is_shown_that_some_entry_meets(
@@ -899,6 +904,9 @@ def test_where_the_comma_is_decimal_a_point_is_said_to_be_read_as_one(
         browser.get(f"{bundled.origin}/?{query}")
         until(browser, lambda: text(browser, "#trust"))
         assert text(browser, "#status") == wanted
+    quoted = [f"a = {pair[0]}7.500 1,5{pair[1]}" for pair in ("“”", "‘’", "«»", '""', "''")]
+    for where in (*quoted, "[a 7.500] = 1", '{"a": [7.500, 2]}', "x7.500 = 1", "[a 1,5] = 1"):
+        assert browser.execute_script("return misread({ where: arguments[0] })", where) == []
     query = urlencode({"lang": "en", "dataset": "paises", "q": "a", "where": "valor >= 7.500"})
     browser.get(f"{bundled.origin}/?{query}")
     until(browser, lambda: text(browser, "#trust"))
@@ -911,6 +919,7 @@ def test_a_table_is_named_as_its_file_unless_a_name_was_typed(
     name, file = browser.find_element(By.ID, "name"), browser.find_element(By.ID, "file")
     browser.find_element(By.ID, "own").click()
     spelled = {"an\u0303o 2026.csv": "año-2026", "हिन्दी.csv": "हिन्दी", "(1) x.csv.gz": "1-x"}
+    spelled |= {"_ventas.CSV.GZ": "ventas", f"{'x' * 150}.csv": "x" * 100}
     assert {".md", ".gz"} <= set(str(file.get_attribute("accept")).split(","))
     for filename, wanted in spelled.items():
         (tmp_path / filename).touch()
@@ -1341,6 +1350,20 @@ def test_a_blend_of_little_of_the_weight_says_so_first_and_is_no_headline(
     assert re.fullmatch(r"\d\d\.\d% of the weight has a value\.", shown()[1])
     assert "90% of that weight lies between 1 and 9; median 9" in " ".join(shown())
     assert style("#blend .headline", "font-size") == "36px", "most of the weight has a value"
+    shares = [0.49, 0.5, 0.9994, 0.9996]
+    script = "return arguments[0].map((known) => isFaint({ known }))"
+    assert browser.execute_script(script, shares) == [True, False, False, False]
+    script = "return arguments[0].map((share) => known({ known: share }).length)"
+    assert browser.execute_script(script, shares) == [1, 1, 1, 0], "and 100.0% needs no words"
+    browser.find_element(By.ID, "steps-title").click()
+    until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "#explanation p"))
+    written = text(browser, "#explanation p")
+    total, of, mean = re.fullmatch(r"precio: \((.*)\) / (\S+) = (\S+)", written).groups()
+    terms = re.findall(r"(\S+) · (\d)", total)
+    assert {value for _, value in terms} == {"9", "1"}
+    assert sum(float(w) * float(v) for w, v in terms) / float(of) == pytest.approx(
+        float(mean), abs=0.03
+    )
     assert bundled.ask("DELETE", "/datasets/mercado").status == 204
 
 

@@ -24,9 +24,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from flask import Flask
 
 from index import Catalog, SoftDict
-from service.server import _Channel
+from service.server import _Channel, _listening
+from service.settings import Settings
 from tests.programs import program
 from tests.service.running import PATIENCE, ROOT, Reply, Service, environment, wait_for_vectors
 
@@ -125,9 +127,9 @@ def test_who_never_stops_sending_is_cut_off(service: Service) -> None:
 
 
 def test_curl_s_bare_utf8_is_understood(service: Service) -> None:
-    request = "GET /search?q=país HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n"
+    request = "GET /search?q=paísÑ€🦜 HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n"
 
-    assert raw(service, request.encode()).json["query"] == "país"
+    assert raw(service, request.encode()).json["query"] == "paísÑ€🦜"
 
 
 @pytest.mark.parametrize("line", [b"GET /search?q=pa%EDs", b"GET /search?q=pa\xeds", b"GET /%ff"])
@@ -151,8 +153,8 @@ def test_what_is_not_http_is_a_problem(service: Service, request_: bytes) -> Non
     [
         (b"GET a://" + b"1" * 20_000 + b" x\r\n\r\n", 400),
         (b"GET a://" + b"a" * 20_000 + b" x\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nHost: a\r\nX:" + b" " * 100_000 + b"x\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nHost: a\r\nX:\r\n" + b" \r\n" * 50_000 + b" a\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nX:" + b" \t" * 50_000 + b"x\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nX:\r\n" + b"\t\r\n" * 50_000 + b"\ta\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: a\r\n" + b"a: b\r\n" * 12_000 + b"\r\n", 431),
     ],
     ids=["digits", "letters", "blanks", "folded lines", "many headers"],
@@ -694,6 +696,25 @@ def ask_every_route(service: Service) -> None:
     failed = {each: reply.text for each, reply in asked.items() if reply.status >= 500}
     assert failed == {}
     assert [page.status for page in pages] == [200] * 4
+
+
+def test_as_many_threads_answer_as_the_setting_says() -> None:
+    server = _listening(Flask(__name__), Settings(port=0, threads=3), {})
+    try:
+        assert len(server.task_dispatcher.threads) == 3
+    finally:
+        server.task_dispatcher.shutdown()
+        server.close()
+
+
+def test_the_longest_question_that_a_setting_allows_fits_into_an_address(tmp_path: Path) -> None:
+    env = {"SOFTDICT_ENCODER": "random", "SOFTDICT_BUNDLED": "0", "SOFTDICT_MAX_QUERY": "100000"}
+    question = "🦜" * 100_000
+    with Service(tmp_path, **env) as service:
+        service.post("/datasets", {"name": "d", "entries": {"a": 1}})
+        answer = service.get("/search?q=" + quote(question))
+
+    assert answer.json["query"] == question
 
 
 def test_an_idle_connection_is_closed_when_its_time_is_up(tmp_path: Path) -> None:
