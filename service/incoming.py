@@ -433,7 +433,7 @@ def _names(value: object) -> object:
     """Take names from a list, from a JSON list, or separated by commas."""
     if not isinstance(value, str):
         return value
-    if value.startswith("["):
+    if value.lstrip().startswith("["):
         return _json(value)
     return [name.strip() for name in value.split(",") if name.strip()]
 

@@ -133,7 +133,8 @@ def _with_few_unknown(model: type[BaseModel], values: object) -> tuple[object, i
     """Leave out names that the model refuses, but for the first; say how many were left out."""
     if not isinstance(values, Mapping) or len(values) <= TOLD:
         return values, 0
-    unknown = [name for name in values if name not in model.model_fields]
+    known = model.model_fields  # once: it is found anew each time
+    unknown = [name for name in values if name not in known]
     spare = set(unknown[TOLD:]) if model.model_config.get("extra") == "forbid" else set()
     return {name: values[name] for name in values if name not in spare}, len(spare)
 

@@ -994,6 +994,7 @@ ATTRIBUTES = "key,price,country\nwine,9,ES\nbeer,2,DE\n"
         {"attributes": "country"},
         {"attributes": " country ,"},
         {"attributes": '["country"]'},
+        {"attributes": ' ["country"]'},
         {"columns": '{"country": {"attribute": true}}'},
         {"columns": '{"country": {"type": "text", "attribute": true}, "price": "number"}'},
     ],
