@@ -268,6 +268,8 @@ class Store:
             if self.home is None or not self.exists(self.home):
                 raise StoreCorrupt(f"there is no store in {self.home}: load something first")
             target = f"{(self.home / FILE).resolve().as_uri()}?mode=ro"
+        if self.home:
+            _check_files(self.home)
         try:
             connection = sqlite3.connect(
                 target,
@@ -773,6 +775,14 @@ def _hold(home: Path) -> FileLock:
     return lock
 
 
+def _check_files(home: Path) -> None:
+    """Refuse what is no file in the place of one of SQLite's, which waits for a pipe for ever."""
+    for path in (home / f"{FILE}{ending}" for ending in ("", "-journal", "-wal", "-shm")):
+        if path.exists() and not path.is_file():
+            what = "a folder" if path.is_dir() else "a pipe or a device"
+            raise StoreCorrupt(f"{path} is {what}, where a file of the database should be")
+
+
 def _only_readable(file: Path) -> bool:
     """SQLite opens such a file all the same, and refuses the first write."""
     return os.access(file, os.R_OK) and not os.access(file, os.W_OK)
@@ -838,8 +848,6 @@ def _unopened(home: Path, fault: Exception) -> SoftDictError:
             f"{file} can only be read by who may write to its folder, for SQLite keeps files "
             "beside a database that is read: grant that, or read a copy of the folder"
         )
-    if barred and file.is_dir():
-        return StoreCorrupt(f"{file} is a folder, where the database should be")
     if barred and file.exists() and not os.access(file, os.R_OK):
         return StoreCorrupt(f"{file} may not be read by this user; grant that")
     if getattr(fault, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_SHMMAP:

@@ -43,6 +43,7 @@ from index.errors import (
 from index.store import UNWRITTEN, Store, _damaged, _full
 from index.turns import left, patience
 from tests.programs import program
+from tests.test_concurrency import begun, ended
 
 ROOT = Path(__file__).parents[1]
 OPTIONS = LoadOptions(format="csv")
@@ -650,6 +651,25 @@ def test_a_folder_in_the_database_s_place_is_refused(tmp_path):
             Catalog.open(tmp_path)
     with pytest.raises(StoreCorrupt, match="there is no store"):
         Catalog.open(tmp_path, read_only=True)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
+def test_a_pipe_in_the_place_of_a_file_of_the_database_is_not_waited_for(
+    tmp_path, ending, read_only
+):
+    with SoftDict.open(tmp_path, encoder="random") as d:
+        d["a"] = 1
+    os.mkfifo(tmp_path / f"softdict.db{ending}")
+    said = []
+
+    def opened():
+        with pytest.raises(StoreCorrupt, match=rf"softdict\.db{ending} is a pipe or a device"):
+            Catalog.open(tmp_path, read_only=read_only)
+        said.append(True)
+
+    assert ended(begun(opened))
+    assert said
 
 
 @pytest.mark.parametrize("killed", [False, True])
