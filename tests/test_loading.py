@@ -2491,6 +2491,15 @@ def database(path: Path) -> bytes:
     return path.read_bytes()
 
 
+@pytest.mark.parametrize("name", ["x.yaml", "X.YML", "x.toml", "x.yaml.gz"])
+def test_yaml_and_toml_are_refused_by_name_but_as_json_or_where_a_format_is_said(name: str) -> None:
+    with pytest.raises(UnreadableSource, match=f"{name} is YAML or TOML; write the table as CSV"):
+        read_table(b"milk: 0.95\nbread: 1.20\n", filename=name)
+
+    assert load('{"milk": 0.95}', name) == [("milk", (0.95,))]
+    assert load("key,price\nmilk,0.95\n", name, format="csv") == [("milk", (0.95,))]
+
+
 @pytest.mark.parametrize("filename", ["x.csv", "x.tsv", "x.json", "x.jsonl", "x.xlsx", None])
 def test_what_is_no_text_is_called_what_it_is_and_what_to_do(
     filename: str | None, tmp_path: Path

@@ -86,6 +86,8 @@ def find_format(source: Source) -> str:
         return "parquet"
     text = head.removeprefix(b"\xef\xbb\xbf").replace(b"\0", b"").lstrip(b"\xff\xfe \t\r\n")
     if text[:1] not in (b"[", b"{"):
+        if name.endswith((".yaml", ".yml", ".toml")):
+            raise UnreadableSource(f"{source.name} is YAML or TOML; write the table as CSV or JSON")
         return named or "csv"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines[0] in (b"[", b"{"):  # a document on several lines
