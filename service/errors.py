@@ -63,7 +63,8 @@ class ConditionFailed(ServiceError):
     def __init__(self, header: str, *, there: bool = True) -> None:
         why = {
             "If-Match": "it was changed since it had the ETag that was sent; get it again, and "
-            "send the ETag that it has now",
+            "send the ETag that it has now; one with W/, as a proxy makes it that compresses, "
+            "never holds",
             "If-None-Match": "it is there already; get it, and send its ETag as If-Match",
         }
         gone = "there is none, or no more; If-None-Match: * is for what is new"

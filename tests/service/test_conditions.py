@@ -66,6 +66,7 @@ def test_a_write_is_made_of_what_was_seen_alone(
         refused = client.open(path, method=method, json=body, headers={"If-Match": stale})
         assert refused.status_code == 412, refused.text
         assert refused.get_json()["type"] == "/problems/condition-failed"
+        assert "one with W/" in refused.get_json()["detail"]
         assert client.get(path).data == now.data
 
     headers = {"If-Match": f'"other", {now.headers["ETag"]}'}
