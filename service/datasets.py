@@ -89,11 +89,12 @@ def delete(path: DatasetPath, header: Conditions) -> tuple[str, int]:
 def export(path: DatasetPath, query: ExportQuery) -> Response:
     """Download a dataset as CSV, JSON Lines or Parquet."""
     blocks = runtime().read(path.name, lambda d: d.export(query.format, decimal=query.decimal))
-    filename = quote(f"{path.name}.{query.format}")
+    name = quote(f"{path.name}.{query.format}")
     return Response(
         blocks,
         content_type=MEDIA_TYPES[query.format],
-        headers={"Content-Disposition": f"attachment; filename*=UTF-8''{filename}"},
+        # curl knows only the first of the two.
+        headers={"Content-Disposition": f"attachment; filename={name}; filename*=UTF-8''{name}"},
     )
 
 

@@ -860,7 +860,7 @@ def test_exports_come_back_as_the_same_table(client: CheckedClient) -> None:
 
     assert (csv.mimetype, csv.headers["Content-Disposition"]) == (
         "text/csv",
-        "attachment; filename*=UTF-8''paises.csv",
+        "attachment; filename=paises.csv; filename*=UTF-8''paises.csv",
     )
     rows = pyarrow.csv.read_csv(io.BytesIO(csv.data)).to_pylist()
     assert {row["key"]: row["value"] for row in rows} == COUNTRIES
