@@ -105,7 +105,10 @@ Key = Annotated[
     str,
     AfterValidator(composed),
     _at_most("max_key"),
-    Field(description="the key, percent-encoded; slashes need not be"),
+    Field(
+        description="the key, percent-encoded; slashes need not be, but for those beside . or .., "
+        "or clients make another key of it"
+    ),
 ]
 MOST_NAMED = 10_000  # columns, or marks, in an option of a load
 LONGEST_ENCODER = 10_000  # characters: those of a circle's words stand in each description
