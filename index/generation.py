@@ -138,8 +138,8 @@ def load(home: Path, record: Record) -> tuple[int, Snapshot] | None:
             return None
         opened = _opened(folder, record)
         return (note["version"], opened) if (folder / NOTE).read_bytes() == said else None
-    # A RuntimeError is FAISS's.
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError):
+    # A RuntimeError is FAISS's; a MemoryError, of a damaged file as large as none ever is.
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, MemoryError):
         return None
 
 

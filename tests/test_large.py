@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 import os
+import resource
 import shutil
 import signal
 import sqlite3
@@ -595,6 +596,19 @@ def test_a_pipe_in_the_place_of_a_file_of_an_index_is_not_waited_for(home, name)
 
     assert ended(begun(lambda: found.append(generation.load(home, record))))
     assert found == [None]
+
+
+def test_a_note_that_no_memory_holds_is_damage_as_any_other(home):
+    (folder,) = (home / "generations").iterdir()
+    os.truncate(folder / generation.NOTE, 2**40)
+    with closing(Store(home, read_only=True)) as store:
+        (record,) = store.records()
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (2**39, limits[1]))
+    try:
+        assert generation.load(home, record) is None
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
 def sealed(note):
