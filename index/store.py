@@ -269,7 +269,7 @@ class Store:
                 raise StoreCorrupt(f"there is no store in {self.home}: load something first")
             target = f"{(self.home / FILE).resolve().as_uri()}?mode=ro"
         if self.home:
-            _check_files(self.home)
+            _check_kinds(self.home)
         try:
             connection = sqlite3.connect(
                 target,
@@ -775,7 +775,7 @@ def _hold(home: Path) -> FileLock:
     return lock
 
 
-def _check_files(home: Path) -> None:
+def _check_kinds(home: Path) -> None:
     """Refuse what is no file in the place of one of SQLite's, which waits for a pipe for ever."""
     for path in (home / f"{FILE}{ending}" for ending in ("", "-journal", "-wal", "-shm")):
         if path.exists() and not path.is_file():
