@@ -282,6 +282,7 @@ def faults(given, columns=COLUMNS):
         ("price > 5)", 10, "')' is not expected"),
         ('tag = "a', 7, "the quote that opens here is never closed"),
         ("[price = 3", 1, "the bracket that opens here is never closed"),
+        ("[cost [1-5]] > 3", 12, "']' is not expected here; a ] inside a name is written twice"),
         ("1 < price > 3", 11, "'>' is not expected here; write < or <="),
         ("tag is", 7, "write missing"),
         ("tag in a", 8, "write a list in ( )"),

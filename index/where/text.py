@@ -204,6 +204,8 @@ def _words(error: UnexpectedInput, given: str, place: int) -> str:
         if error.char in OPENING:
             closing = "bracket" if error.char == "[" else "quote"
             return f"the {closing} that opens here is never closed"
+        if error.char == "]" and given[:place].endswith("]"):
+            return "']' is not expected here; a ] inside a name is written twice"
         if error.char in "%‰€$£" and given[:place].rstrip()[-1:].isdigit():
             return f"{shown(error.char)} is not expected here; write the number without its unit"
         before = _parser().parse_interactive(given[:place])
