@@ -176,9 +176,7 @@ class Moments:
             log.exception("a sketch could not be begun: every key is scanned until it can")
 
     def _is_due(self, moment: Moment) -> bool:
-        record, snapshot = moment
-        wide = snapshot.sketch is not None and not snapshot.rounding and _half(record)
-        return wide or is_due(snapshot)
+        return is_due(moment.snapshot, half=_half(moment.record))
 
     def _rebuild(self, go_on: Go) -> None:
         """Sketch the entries of the moment, if that is due; keep it on disk, show it to readers.

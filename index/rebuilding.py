@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from index import generation
 from index.sketch import CHUNK, SKETCHED_FROM, Cancelled, build_sketch
-from index.snapshot import Block, Snapshot, merged
+from index.snapshot import Block, Snapshot, dense, merged
 from index.store import Record
 from index.values import Array
 from index.vectors import Held, Rows, VectorBlock, halved, held_type, one_thread
@@ -43,12 +43,11 @@ Go = Callable[[], bool]  # whether to go on
 log = logging.getLogger(__name__)
 
 
-def is_due(snapshot: Snapshot) -> bool:
-    """Tell whether a snapshot is large, and its sketch missing or out of date."""
-    count = len(snapshot)
-    if count < SKETCHED_FROM:
+def is_due(snapshot: Snapshot, *, half: bool = False) -> bool:
+    """Tell whether a snapshot is large, and its sketch missing, out of date or not yet in half."""
+    if len(snapshot) < SKETCHED_FROM:
         return False
-    if snapshot.sketch is None:
+    if snapshot.sketch is None or (half and not snapshot.rounding):
         return True
     sketched = len(snapshot.sketch)
     present = int(np.count_nonzero(snapshot.blocks[0].alive))
@@ -138,8 +137,8 @@ def laid_on(made: Snapshot, now: Snapshot) -> Snapshot:
             left = replace(held, alive=held.alive & ~known, sketch=None)
             left = left if left.alive.all() else merged([left])
             fresh.append(replace(left, columns=_relabelled(now, left.columns, made)))
-    whole = replace(block, alive=alive, columns=columns)
-    return Snapshot(now.columns, made.labels, [whole, *(part for part in fresh if len(part))])
+    parts = [dense(replace(block, alive=alive, columns=columns)), *fresh]
+    return Snapshot(now.columns, made.labels, [part for part in parts if len(part)])
 
 
 class Rebuilder:

@@ -387,9 +387,7 @@ class Snapshot:
         for number, rows in gone.items():
             alive = blocks[number].alive.copy()
             alive[rows] = False
-            block = replace(blocks[number], alive=alive)
-            sparse = 2 * np.count_nonzero(alive) < len(block)
-            blocks[number] = merged([block]) if sparse else block
+            blocks[number] = dense(replace(blocks[number], alive=alive))
         return Snapshot(self.columns, self.labels, [b for b in blocks if len(b)])
 
     def let_go(self, places: Sequence[Place]) -> None:
@@ -439,6 +437,11 @@ def _joined(parts: Sequence[Joined], empty: Joined) -> Joined:
 def _should_merge(older: Block, newer: Block) -> bool:
     small = older.sketch is None and len(older) + len(newer) <= BLOCK
     return small and len(older) < 2 * len(newer)
+
+
+def dense(block: Block) -> Block:
+    """Give a block as it is; or, if it is mostly gaps, one without them, and without a sketch."""
+    return merged([block]) if 2 * np.count_nonzero(block.alive) < len(block) else block
 
 
 def merged(blocks: Sequence[Block]) -> Block:

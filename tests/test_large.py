@@ -484,6 +484,35 @@ def test_a_sketch_of_entries_that_went_before_it_began_is_not_made(tmp_path, cap
         assert len(snapshot_of(d).sketch) == len(SEEDS)
 
 
+@pytest.mark.parametrize("left", [0, 20])
+@pytest.mark.parametrize("durable", [True, False])
+def test_entries_that_go_while_they_are_sketched_are_let_go_and_few_are_not_sketched_again(
+    tmp_path, monkeypatch, caplog, durable, left
+):
+    reached, let_go = held_up(monkeypatch, "rebuilding.build_sketch")
+    monkeypatch.setattr("index.moments.half_is_fast", lambda: True)
+    d = SoftDict.open(tmp_path, encoder=ENCODER) if durable else SoftDict(encoder=ENCODER)
+    with d:
+        d.update(SEEDS)
+        assert reached.wait(30)
+        for key in list(SEEDS)[left:]:
+            del d[key]
+        let_go.set()
+        d.settle()
+        assert snapshot_of(d).rows == left
+        d.configure(precision="half")  # which is for many
+        d.settle()
+
+        assert caplog.text == "" and d.describe().precision_in_use == "full"
+        d.update(SEEDS)
+        d.settle()
+        assert dict(d) == SEEDS and list(d) == list(SEEDS)
+        assert d.describe().precision_in_use == "half"
+    if durable:
+        with SoftDict.open(tmp_path) as d:
+            assert dict(d) == SEEDS and list(d) == list(SEEDS)
+
+
 def test_a_sketch_that_cannot_be_begun_is_a_line_in_the_log_and_fails_no_load(
     tmp_path, monkeypatch, caplog
 ):
