@@ -91,6 +91,26 @@ def test_our_own_page_and_no_page_can(client: CheckedClient, headers: dict[str, 
     assert client.delete("/datasets/paises", headers=headers).status_code == 204
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+def test_a_page_elsewhere_may_link_to_ours(client: CheckedClient, method: str) -> None:
+    headers = {"Sec-Fetch-Site": "cross-site", "Origin": "http://other.example"}
+    reply = client.open("/datasets/paises", method=method, headers=headers)
+
+    assert reply.status_code == 200
+    assert not [name for name in dict(reply.headers) if name.startswith("Access-Control")]
+
+
+def test_nothing_is_of_no_type(client: CheckedClient) -> None:
+    """A checker of headers wonders at a page of HTML that has no letter."""
+    listed = client.options("/datasets")
+    gone = client.delete("/datasets/paises/entries/perro")
+
+    assert (listed.status_code, gone.status_code) == (200, 204)
+    assert "DELETE" in client.options("/datasets/paises").headers["Allow"]
+    for reply in (listed, gone):
+        assert (reply.data, "Content-Type" in reply.headers) == (b"", False)
+
+
 @pytest.mark.parametrize("name", ["If-Modified-Since", "If-Unmodified-Since", "If-Range"])
 @pytest.mark.parametrize("held", ["Mon, 01 Jan 99999999999 00:00:00 GMT", "nonsense"])
 def test_a_part_is_not_sent_to_who_holds_another_version_by_a_date_that_is_none(
