@@ -552,11 +552,14 @@ def test_the_entries_from_before_a_sketch_are_let_go_of(monkeypatch):
     assert snapshot_of(d).sketch is not None and before() is None
 
 
-def test_labels_that_no_entry_has_any_more_go_with_the_next_sketch(tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", ["category", "text"])
+def test_labels_that_no_entry_has_any_more_go_with_the_next_sketch(tmp_path, monkeypatch, kind):
     model = {f"key {number}": f"text {number}" for number in range(300)}
+    table = "key,value\n" + "".join(f"{key},{label}\n" for key, label in model.items())
     with SoftDict.open(tmp_path, encoder=ENCODER) as d:
-        d.update(model)
+        d.load(table.encode(), LoadOptions(columns={"value": kind}))
         d.settle()
+        assert dict(d) == model
         changed = {f"key {number}": "another text" for number in range(50)}
         d.update(changed)
         model |= changed
