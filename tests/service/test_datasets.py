@@ -6,7 +6,6 @@ import codecs
 import gzip
 import io
 import json
-import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +24,7 @@ from index import Catalog, SoftDict
 from index.answers import Column
 from tests.service.checked import CheckedClient
 from tests.service.conftest import COUNTRIES, Make
+from tests.service.running import PATIENCE
 
 CSV = "clave;valor\nméxico;7\nalemania;10\n".encode()
 ROWS = [{"key": "méxico", "valor": 7}, {"key": "alemania", "valor": 10}]
@@ -802,7 +802,7 @@ def test_a_start_that_failed_a_moment_ago_is_not_tried_again(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.runtime.BUNDLED", tmp_path)  # where nothing is
-    monkeypatch.setattr("service.runtime.START_WAIT", math.inf)
+    monkeypatch.setattr("service.runtime.START_WAIT", 2 * PATIENCE)
     client = make(bundled=True)
     state = client.application.extensions["softdict"]
     state.warm_up()

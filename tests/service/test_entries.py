@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from operator import delitem
 from typing import TypeVar
@@ -361,6 +361,29 @@ def test_writes_that_wait_leave_threads_to_questions_and_end_as_busy(
     assert asked.status_code == 200 and asked.get_json()["attention"]["keys"] == len(COUNTRIES)
     assert client.put("/datasets/paises/entries/x", json=1).status_code == 201
     assert [each["name"] for each in client.get("/datasets").get_json()["datasets"]] == ["paises"]
+
+
+def test_the_store_is_closed_once_writes_have_ended(make: Make) -> None:
+    client = make()
+    client.post("/datasets", json={"name": "paises", "entries": COUNTRIES})
+    state = client.application.extensions["softdict"]
+    dataset = state.catalog["paises"]
+    begun, go_on = threading.Event(), threading.Event()
+
+    def write(found: SoftDict) -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        found["late"] = 1
+
+    with ThreadPoolExecutor(2) as pool:
+        written = pool.submit(state.write, "paises", write)
+        assert begun.wait(PATIENCE)
+        closed = pool.submit(state.close)
+        assert not wait([closed], 0.2).done
+        go_on.set()
+        assert written.exception(PATIENCE) is closed.exception(PATIENCE) is None
+
+    assert dataset["late"] == 1
 
 
 def test_a_write_waits_for_a_thread_s_place_while_others_come_and_go_and_else_is_refused_at_once(
