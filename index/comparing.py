@@ -23,9 +23,8 @@ def blend_by_hand(dataset: str, snapshot: Snapshot, given: Mapping[str, float]) 
         raise InvalidRequest(Fault("weights", 'write weights by key: {"a": 3, "b": 1}'))
     places = {key: snapshot.find(key) if isinstance(key, str) else None for key in given}
     weights = {key: weight for key in given if (weight := weight_of(given[key])) is not None}
-    refused = InvalidRequest.of(_faults(dataset, given, places, weights))
-    if refused.faults:
-        raise refused
+    if any(_faults(dataset, given, places, weights)):
+        raise InvalidRequest.of(_faults(dataset, given, places, weights))
     total = sum(weights.values())
     if not total > 0:
         raise InvalidRequest(Fault("weights", "give at least one key a weight above zero"))

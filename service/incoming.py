@@ -287,11 +287,10 @@ class SearchBody(SearchQuery):
 
 def _weights(given: dict[str, Any]) -> dict[str, Any]:
     """Name what is no weight, or the first of very many: pydantic would gather them all."""
-    refused = InvalidRequest.of(
-        no_weight(name) for name, weight in given.items() if weight_of(weight) is None
-    )
-    if refused.faults:
-        raise refused
+    if any(weight_of(weight) is None for weight in given.values()):
+        raise InvalidRequest.of(
+            no_weight(name) for name, weight in given.items() if weight_of(weight) is None
+        )
     return given
 
 

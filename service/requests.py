@@ -126,7 +126,10 @@ def validated(model: type[Model], values: object, *, strict: bool | None = None)
     try:
         return model.model_validate(values, strict=strict, context=runtime().settings)
     except ValidationError as error:
-        raise InvalidRequest.joined([*_faults(error, model), InvalidRequest(more=more)]) from None
+        found = [*_faults(error, model), InvalidRequest(more=more)]
+    # Out here: as its context, pydantic's error would keep every frame of this request for good. It
+    # holds what a validator raised, and lets no garbage collector see that.
+    raise InvalidRequest.joined(found)
 
 
 def _with_few_unknown(model: type[BaseModel], values: object) -> tuple[object, int]:
@@ -185,7 +188,7 @@ def _part(
     try:
         return {name: validated(model, read(), strict=strict)}
     except InvalidRequest as error:
-        found.append(error)
+        found.append(error.with_traceback(None))  # by its frames it would hold itself, and the body
         return {}
 
 

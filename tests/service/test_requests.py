@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import math
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 from urllib.parse import quote
 
@@ -284,6 +286,39 @@ def test_of_very_many_faults_the_first_are_told_and_the_others_counted(
     first = [f"{each['where']}: {each['message']}" for each in problem["errors"]]
     told = next(n for n in range(100) if "; ".join(first[:n]) == named)
     assert told + int(more.replace(",", "")) == MANY
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/search", {"q": "a", "k": 0}),
+        ("/search", {"q": "a", "temperature": "x"}),
+        ("/search", {"q": "a", "where": "valor >", "as_of": "x", "dataset": ".."}),
+        ("/compare", {"q": "a", "weights": {"perro": -1}}),
+        ("/compare", {"q": "a", "weights": {"nadie": 1}}),
+        ("/datasets", {"name": "new", "entries": {}, "header": 1, "temperature": []}),
+    ],
+)
+def test_nothing_of_a_request_that_is_refused_is_kept(
+    client: CheckedClient, path: str, body: dict[str, object]
+) -> None:
+    """Not even until the garbage collector comes: it may be large."""
+
+    def frames() -> list[FrameType]:
+        found = (each for each in gc.get_objects() if isinstance(each, FrameType))
+        return [each for each in found if "/service/" in each.f_code.co_filename]
+
+    client.faults("POST", path, json=body)
+    gc.collect()
+    before = frames()
+    gc.disable()
+    try:
+        client.faults("POST", path, json=body)
+        after = frames()
+    finally:
+        gc.enable()
+
+    assert [each.f_code for each in after if each not in before] == []
 
 
 @pytest.mark.parametrize(
