@@ -826,6 +826,18 @@ def grow(writer):
     del writer["key 3"]
 
 
+def test_an_index_made_after_deletions_is_opened_at_the_next_start(home):
+    with SoftDict.open(home) as d:
+        for number in range(80):
+            del d[f"key {number}"]
+        d.settle()
+    with closing(Store(home, read_only=True)) as store:
+        (record,) = store.records()
+
+    assert record.forgotten > 0, "the index needs them no more"
+    assert generation.load(home, record) is not None
+
+
 @pytest.mark.parametrize("change", [grow, lambda writer: writer.reencode("random:2")])
 def test_an_index_that_is_changed_while_it_is_opened_is_not_served(home, monkeypatch, change):
     opened = generation._opened
