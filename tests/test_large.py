@@ -831,9 +831,11 @@ def test_an_index_made_after_deletions_is_opened_at_the_next_start(home):
         for number in range(80):
             del d[f"key {number}"]
         d.settle()
+    (folder,) = (home / "generations").iterdir()  # that of the one before is gone
     with closing(Store(home, read_only=True)) as store:
         (record,) = store.records()
 
+    assert folder.name == str(record.id)
     assert record.forgotten > 0, "the index needs them no more"
     assert generation.load(home, record) is not None
 
