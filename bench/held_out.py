@@ -1,11 +1,12 @@
 """Do the figures that an answer gives with a value hold for values that the dataset lacks?
 
     python -m bench.held_out [TABLE ...] [--keys 60 600 6000] [--held 1000] [--rounds 10]
+                             [--temperature auto] [--wrong 0]
 
 Of each TABLE (a file as softdict loads it; by default the colours that ship, by their red, green
 and blue) rows are held out by chance, a third at most, and asked for in datasets of some of the
-others, at the temperature that is fitted to them; each round holds out others. Means over the
-rounds, in brackets the least and the greatest. Of each number column:
+others, at the temperature that is fitted to them, or at a given one; each round holds out others.
+Means over the rounds, in brackets the least and the greatest. Of each number column:
 
 weight      held-out values within ``interval``, the middle nine tenths of the weight
 prediction  those within ``prediction_interval``
@@ -22,6 +23,8 @@ off         the expected calibration error: how far, in the mean over ten bins o
             the share that is right is from what is stated
 softmax, votes  the same of what a search for the ten nearest would claim: the label's share of a
             softmax over the ten at the same temperature, or of their number
+
+With ``--wrong`` that share of all rows, held out or not, has the labels of one another.
 """
 
 from __future__ import annotations
@@ -66,6 +69,20 @@ def read(path: Path) -> tuple[Sequence[Column], list[Row]]:
     names = {column.name for column in columns}
     rows = [(row.key, {name: row.values[name] for name in names}) for row in d.entries()]
     return columns, [(key, values) for key, values in rows if None not in values.values()]
+
+
+def with_wrong_labels(
+    columns: Sequence[Column], table: Sequence[Row], share: float
+) -> Sequence[Row]:
+    """Exchange the labels of a share of the rows, drawn by chance, among themselves."""
+    rng = np.random.default_rng(0)
+    drawn = rng.choice(len(table), round(share * len(table)), replace=False)
+    names = [column.name for column in columns if column.type == "category"]
+    made = list(table)
+    for row, other in zip(drawn, rng.permutation(drawn), strict=True):
+        key, values = table[row]
+        made[row] = key, {**values, **{name: table[other][1][name] for name in names}}
+    return made
 
 
 def ridge(rows: Numbers, values: Numbers, asked: Numbers) -> tuple[Numbers, float]:
@@ -151,7 +168,13 @@ def of_labels(name: str, held_out: Round) -> list[float]:
 
 
 def measure(
-    columns: Sequence[Column], table: Sequence[Row], held: int, size: int, rounds: int
+    columns: Sequence[Column],
+    table: Sequence[Row],
+    *,
+    held: int,
+    size: int,
+    rounds: int,
+    temperature: str,
 ) -> tuple[float, dict[str, Numbers]]:
     """Give the mean τ, and by column its figures in each round, by kind: (3, figures, rounds)."""
     found: dict[str, list[list[float]]] = {column.name: [] for column in columns}
@@ -160,9 +183,10 @@ def measure(
         order = np.random.default_rng(number).permutation(len(table))
         asked = [table[row] for row in order[:held]]
         rows = [table[row] for row in order[held : held + size]]
-        answers = SoftDict(rows, columns=columns).search_many([key for key, _ in asked])
+        d = SoftDict(rows, columns=columns, temperature=temperature)
+        answers = d.search_many([key for key, _ in asked])
         held_out = Round(rows, asked, answers)
-        taus.append(answers[0].temperature)
+        taus.append(np.mean([answer.temperature for answer in answers]))
         for column in columns:
             of = of_numbers if column.type == "number" else of_labels
             found[column.name].append(of(column.name, held_out))
@@ -177,13 +201,23 @@ def main() -> None:
     parser.add_argument("--keys", nargs="+", type=int, default=[60, 600, 6000])
     parser.add_argument("--held", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--temperature", default="auto")
+    parser.add_argument("--wrong", type=float, default=0.0, help="share of rows of wrong labels")
     given = parser.parse_args()
     numbers, labels = [], []
     for path in given.tables or [COLOURS]:
-        columns, table = read(path) if given.tables else colours()
+        columns, read_rows = read(path) if given.tables else colours()
+        table = with_wrong_labels(columns, read_rows, given.wrong)
         held = min(given.held, len(table) // 3)
         for size in (size for size in given.keys if size <= len(table) - held):
-            tau, found = measure(columns, table, held, size, given.rounds)
+            tau, found = measure(
+                columns,
+                table,
+                held=held,
+                size=size,
+                rounds=given.rounds,
+                temperature=given.temperature,
+            )
             for column in columns:
                 cells = [path.stem, f"{size:,}", column.name, f"{tau:.3f}"]
                 for share, *others in found[column.name]:

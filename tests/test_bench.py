@@ -78,6 +78,16 @@ def test_values_that_are_held_out_lie_in_the_intervals_as_often_as_they_say() ->
     assert sum(weight) < sum(prediction)
 
 
+def test_labels_that_are_held_out_are_as_often_wrong_as_was_asked(tmp_path: Path) -> None:
+    rows = [(f"the {what} of the year {n}", what) for n in range(100) for what in ("dog", "tax")]
+    (tmp_path / "t.csv").write_text("key,what\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    given = (str(tmp_path / "t.csv"), "--keys", "100", "--rounds", "2", "--wrong")
+    (row,) = table(run("held_out", *given, "0.5"), "table")
+
+    assert row[1:3] == ["100", "what"]
+    assert 60 < float(row[4].split("%")[0]) < 90  # of a half two in four have another's label
+
+
 def test_search_beside_a_trivial_route() -> None:
     rows = table(run("service", "--requests", "32", "--rounds", "1", "--rows", "1000"), "request")
 
