@@ -154,7 +154,7 @@ let last = null; // the comparison that is shown, and its question, to be drawn 
 let columns = {}; // of each dataset, by name
 let units = new Map(); // of the columns of the answer that is shown
 let colours = []; // the names of those that hold colours
-let given = null; // the temperature as the address gives it, which the slider would round
+let given = null; // the temperature of the address or of an answer, which the slider would round
 let tolerances = {}; // of each dataset, in use where the question says none
 let hinted = ""; // the layout of the dataset that the condition is written for
 let offered = []; // the example questions of the dataset
@@ -174,7 +174,7 @@ let explained = null; // the comparison whose steps are shown
 let steps = () => []; // makes them, in the language of now
 let stop = null; // what Cancel does to the load under way
 const typed = new Map(); // the weights that a person wrote, by dataset and key
-const kept = (() => { try { return sessionStorage; } catch { return {}; } })(); // the id of the load, and whether a person did something else since it began: for who leaves and comes back in this tab
+const kept = (() => { try { return sessionStorage ?? {}; } catch { return {}; } })(); // the id of the load, and whether a person did something else since it began: for who leaves and comes back in this tab
 let suggested = ""; // the name of the file that was chosen, for a dataset
 
 const t = (name, ...parts) => TEXTS[language][name].replace(/\{(\d)\}/g, (_, i) => parts[i]); // all at once: a part may have braces too
@@ -433,7 +433,8 @@ function forget() {
   document.title = "softdict";
 }
 
-const temperature = () => given ?? Number((10 ** Number($("temperature").value)).toPrecision(3));
+const toThree = (tau) => Number(tau.toPrecision(3));
+const temperature = () => given ?? toThree(10 ** $("temperature").value);
 
 // -- drawing ------------------------------------------------------------------------------------
 
@@ -1234,7 +1235,7 @@ $("ask").addEventListener("submit", (event) => {
   if ($("ask").reportValidity()) submit();
 });
 $("dataset").addEventListener("change", chooseDataset);
-$("auto").addEventListener("change", () => { given = null; ask(); });
+$("auto").addEventListener("change", () => { given = last && !$("auto").checked ? toThree(last.soft.attention.temperature) : null; ask(); });
 const [askSoon, weighSoon] = [soon(ask), soon(weigh)];
 $("explained").addEventListener("toggle", drawSteps);
 $("temperature").addEventListener("input", () => {

@@ -509,6 +509,17 @@ def test_the_slider_begins_where_an_automatic_temperature_ends(
     assert bundled.ask("DELETE", "/datasets/tibia").status == 204
 
 
+def test_an_arrow_key_moves_the_temperature_by_a_few_per_cent(browser: Chrome) -> None:
+    step = browser.execute_script(  # as an arrow key does in Firefox: of a step of "any" it makes 1
+        "const slider = document.getElementById('temperature');"
+        "const before = slider.valueAsNumber;"
+        "slider.stepUp();"
+        "return slider.valueAsNumber - before"
+    )
+
+    assert 1.01 < 10**step < 1.1
+
+
 def test_a_condition_filters_the_bars_and_its_fault_is_named_by_place(browser: Chrome) -> None:
     field = browser.find_element(By.ID, "where")
     assert field.get_attribute("placeholder") == "for example: valor < 8"
@@ -1174,6 +1185,22 @@ window.fetch = async (path, options) => {
   return answered(path, options);
 };
 """
+
+
+@pytest.mark.parametrize("storage", ["null", "(() => { throw new Error('denied'); })()"])
+def test_a_table_is_loaded_where_a_browser_keeps_nothing(
+    browser: Chrome, bundled: Service, tmp_path: Path, storage: str
+) -> None:
+    table = tmp_path / "unkept.csv"
+    table.write_text("key,value\na,1\n")
+    nothing = f"Object.defineProperty(window, 'sessionStorage', {{ get: () => {storage} }})"
+    with opened_with(browser, nothing, bundled.origin + "/?lang=en"):
+        until(browser, lambda: weights(browser))
+        chosen(browser, table).click()
+        until(browser, lambda: list(weights(browser)) == ["a"])
+
+    assert text(browser, "#loading").startswith("Entries loaded: 1.")
+    assert bundled.ask("DELETE", "/datasets/unkept").status == 204
 
 
 def test_what_is_refused_is_said(browser: Chrome) -> None:
