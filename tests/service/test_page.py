@@ -984,6 +984,28 @@ def test_a_file_that_was_corrected_since_it_was_chosen_is_to_be_chosen_again(
     assert bundled.ask("DELETE", "/datasets/corrected").status == 204
 
 
+def test_a_form_for_a_table_is_not_half_filled_when_one_comes_back(
+    browser: Chrome, bundled: Service, tmp_path: Path
+) -> None:
+    table = tmp_path / "mine.csv"
+    table.write_text("key,value\na,1\n")
+    kept = (
+        "return ['file', 'name', 'exists', 'skip']"
+        ".map((id) => document.getElementById(id)).map((field) => field.checked || field.value)"
+    )
+    empty = browser.execute_script(kept)
+    chosen(browser, table)
+    Select(browser.find_element(By.ID, "exists")).select_by_value("append")
+    browser.find_element(By.ID, "skip").click()
+    assert not set(empty) & set(browser.execute_script(kept))
+    browser.execute_script("addEventListener('unload', () => {})")  # none is kept as it was left
+    browser.get(bundled.origin + "/healthz")
+    browser.back()
+    until(browser, lambda: weights(browser))
+
+    assert browser.execute_script(kept) == empty
+
+
 def test_rows_of_a_key_that_came_before_are_counted(
     browser: Chrome, bundled: Service, tmp_path: Path
 ) -> None:
