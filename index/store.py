@@ -218,7 +218,8 @@ class Store:
             undo.callback(self._connection.close)
             if home is None:  # who made it of a dict closes it no more than that
                 weakref.finalize(self, self._connection.close).atexit = False
-            self._files = {name: _identity(home, name) for name in (FILE, LOG, LOCK)}
+            files = () if home is None else [home / name for name in MISSED]
+            self._files = {path: _identity(path) for path in files}
             # Where what is committed can be read without waiting for a write that goes on.
             self.reader = self if home is None or read_only else Store(home, read_only=True)
             undo.pop_all()
@@ -494,11 +495,10 @@ class Store:
 
     def _check_files(self) -> None:
         """Refuse to write where SQLite would write into nothing, or another process may, too."""
-        for name, opened in self._files.items():
-            if self.home is None or opened == _identity(self.home, name):
-                continue
-            other = "another file now" if (self.home / name).exists() else "not there any more"
-            raise StoreCorrupt(f"{self.home / name} is {other}: {MISSED[name]}")
+        for path, opened in self._files.items():
+            if opened != _identity(path):
+                other = "another file now" if path.exists() else "not there any more"
+                raise StoreCorrupt(f"{path} is {other}: {MISSED[path.name]}")
 
     def outermost(self, lock: threading.RLock) -> AbstractContextManager[object]:
         """Give a turn that is taken before a transaction; refuse it inside one of this thread.
@@ -808,12 +808,11 @@ def _no_text(fault: Exception) -> bool:
     return isinstance(fault, UnicodeDecodeError) or str(fault).startswith("Could not decode")
 
 
-def _identity(home: Path | None, name: str) -> tuple[int, int] | None:
-    """Tell a folder's file from any other that takes its name; None if there is none."""
-    if home is not None:
-        with suppress(OSError):
-            found = (home / name).stat()
-            return found.st_dev, found.st_ino
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Tell a file from any other that takes its name; None if there is none."""
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_dev, found.st_ino
     return None
 
 
