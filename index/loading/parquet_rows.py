@@ -183,10 +183,10 @@ class ParquetReader(Reader):
             ) from error
 
 
-def _indexes(metadata: Mapping[bytes, bytes]) -> list[str]:
+def _indexes(schema: Any) -> list[str]:
     """Name the columns that are the indexes of a data frame."""
-    indexes = _noted(metadata, PANDAS_NOTE, {}).get("index_columns")
-    return [n for n in indexes if isinstance(n, str)] if isinstance(indexes, list) else []
+    indexes = _noted(schema.metadata or {}, PANDAS_NOTE, {}).get("index_columns")
+    return [name for name in schema.names if name in indexes] if isinstance(indexes, list) else []
 
 
 def _row_numbers(schema: Any) -> set[str]:
@@ -194,15 +194,13 @@ def _row_numbers(schema: Any) -> set[str]:
 
     One of labels is its keys; and where there is nothing else, it is what there is.
     """
-    indexes = {name for name in _indexes(schema.metadata or {}) if _UNNAMED_INDEX.fullmatch(name)}
-    found = indexes.intersection(schema.names) - _labels(schema)
+    found = {name for name in _indexes(schema) if _UNNAMED_INDEX.fullmatch(name)} - _labels(schema)
     return found if len(found) < len(schema.names) else set()
 
 
 def _labels(schema: Any) -> set[str]:
     """Name the indexes of a data frame that label its rows: of texts, or unnamed and of days."""
-    indexes = [name for name in _indexes(schema.metadata or {}) if name in schema.names]
-    held = {name: _held(schema.field(name).type) for name in indexes}
+    held = {name: _held(schema.field(name).type) for name in _indexes(schema)}
     return {
         name
         for name, kind in held.items()
