@@ -181,11 +181,8 @@ def attend_keys(
         return _attend_to_each(snapshot, queries, temperature, allowed, keys, k)
     found = [_attend_some(snapshot, part, q, temperature, k, tolerance, seen) for q in queries]
     left = [number for number, attention in enumerate(found) if attention is None]
-    if left:
-        exact = _attend_to_each(snapshot, queries[left], temperature, allowed, keys, k)
-        for number, attention in zip(left, exact, strict=True):
-            found[number] = attention
-    return [attention for attention in found if attention is not None]
+    exact = _attend_to_each(snapshot, queries[left], temperature, allowed, keys, k) if left else []
+    return [exact.pop(0) if attention is None else attention for attention in found]
 
 
 # Every allowed key
