@@ -15,6 +15,7 @@ from index.errors import DiskFull, SoftDictError
 
 from .errors import TooLarge
 from .problems import MEDIA_TYPE, ProblemOut, describe, plain_problem, problem, problem_type
+from .requests import as_json
 from .runtime import runtime
 
 LARGEST = "the greater of the settings max_upload and max_json"
@@ -31,8 +32,7 @@ def install(app: Flask) -> None:
 
 
 def _response(said: ProblemOut) -> Response:
-    body = said.model_dump_json(exclude_unset=True)
-    return Response(body, said.status, content_type=MEDIA_TYPE)
+    return Response(as_json(said), said.status, content_type=MEDIA_TYPE)
 
 
 def _domain(error: SoftDictError) -> Response:

@@ -42,6 +42,7 @@ from .app import FORM_OVERHEAD, create_app
 from .errors import CannotListen, TooLarge
 from .problems import MEDIA_TYPE, ProblemOut, describe, plain_problem
 from .refusals import LARGEST
+from .requests import as_json
 from .runtime import Runtime
 from .settings import Settings
 
@@ -82,8 +83,7 @@ class _ProblemTask(ErrorTask):
     def execute(self) -> None:
         error = self.request.error  # type: ignore[attr-defined]
         status = HTTPStatus(error.code)
-        problem = _said(status, error.body, self.channel.server.adj)
-        body = problem.model_dump_json(exclude_unset=True).encode()
+        body = as_json(_said(status, error.body, self.channel.server.adj))
         self.status = f"{status} {status.phrase}"
         self.response_headers = [("Content-Type", MEDIA_TYPE), ("Connection", "close")]
         self.set_close_on_finish()
