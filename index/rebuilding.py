@@ -155,7 +155,7 @@ class Rebuilder:
         self._turn = threading.RLock()
         self._stopping = False
         self._asked = False  # for a build, since the last look
-        self._busy = False
+        self.busy = False  # a build goes on
         self._rests_until = -math.inf  # by the monotonic clock
         self._thread: threading.Thread | None = None
         self._at_last: Callable[[], None] | None = None  # done by the thread as it ends
@@ -166,19 +166,15 @@ class Rebuilder:
         thread = threading.Thread(target=self._run, name="softdict-sketch", daemon=True)
         with self._turn:
             self._asked = True
-            if self._busy or not self._may_build():
+            if self.busy or not self._may_build():
                 return
-            self._busy = True
+            self.busy = True
             try:
                 thread.start()
                 self._thread = thread
             except BaseException:
-                self._busy = False
+                self.busy = False
                 raise
-
-    @property
-    def busy(self) -> bool:
-        return self._busy
 
     def wait(self) -> None:
         """Wait for the build that goes on, if one does."""
@@ -196,7 +192,7 @@ class Rebuilder:
         """Cancel the build that goes on, and begin no other; once none goes on, do something."""
         with self._turn:
             self._stopping = True
-            if self._busy:
+            if self.busy:
                 self._at_last = action
                 return
         action()
@@ -207,9 +203,9 @@ class Rebuilder:
         Its thread is not here, and may have left a lock of BLAS held, at which another would wait.
         """
         self._turn = threading.RLock()
-        if self._busy:
+        if self.busy:
             self._stopping = True
-            self._thread, self._busy = None, False
+            self._thread, self.busy = None, False
 
     def _run(self) -> None:
         while self._goes_on():
@@ -236,9 +232,9 @@ class Rebuilder:
         with self._turn:
             if self._thread is not threading.current_thread():
                 return False  # Ctrl-C came into its start, and another one may have begun
-            self._busy = self._asked and self._may_build()
+            self.busy = self._asked and self._may_build()
             self._asked = False
-            return self._busy
+            return self.busy
 
 
 _running: weakref.WeakSet[Rebuilder] = weakref.WeakSet()
