@@ -230,7 +230,7 @@ def values_line(
     return ", ".join(f"{name} {text}" if named else text for name, text in said)
 
 
-def _text(value: Value | list[float], unit: str | None = None) -> str:
+def _text(value: Value | list[float], unit: str | None) -> str:
     from index.wording import whole
 
     return whole(tuple(value) if isinstance(value, list) else value, unit)
