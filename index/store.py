@@ -209,9 +209,7 @@ class Store:
         self._closed = False
         self._writer: int | None = None  # thread in a transaction
         self._afterwards: list[Callable[[], None]] = []
-        self._file_lock: FileLock | None = None
-        if home is not None and not read_only:
-            self._file_lock = _hold(home)
+        self._file_lock = None if home is None or read_only else _hold(home)
         with ExitStack() as undo:
             undo.callback(self._release)
             self._connection = self._connect()
