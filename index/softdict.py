@@ -372,8 +372,8 @@ class SoftDict(MutableMapping[str, Any]):
             key_column=record.key_column,
             columns=record.columns,
             missing={
-                column.name: 0 if known is None else int((snapshot.alive & ~known).sum())
-                for column, known in zip(snapshot.columns, snapshot.known, strict=True)
+                column.name: len(snapshot) - int(np.count_nonzero(having))
+                for column, having in zip(snapshot.columns, snapshot.having, strict=True)
             },
             encoder=record.encoder_identity or record.encoder,
             dimension=record.dimension or 0,
