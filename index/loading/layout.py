@@ -232,8 +232,6 @@ def _told(cells: Sequence[Cell], more: int, place: str, words: str, nor: str) ->
 
 def _spelled(cell: object) -> str:
     """Write a cell as the file has it."""
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
     return shown(cell) if isinstance(cell, str) else shown_value(cell)
 
 
