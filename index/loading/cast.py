@@ -220,8 +220,7 @@ def _vector(value: object, column: Column) -> tuple[float, ...]:
 
 
 def _label(value: object, column: Column) -> str:
-    if not isinstance(value, str):
-        value = as_label(value)
+    value = as_label(value)
     if isinstance(value, str):
         if not is_text(value):
             raise WrongValue(column.name, "the text holds half a surrogate pair")
