@@ -28,18 +28,17 @@ class Source:
         self, source: str | os.PathLike[str] | bytes | BinaryIO, filename: str | None = None
     ) -> None:
         self.name = filename or "the table"
-        self._bytes: bytes | None = None
         self._path: Path | None = None
-        self._spool: IO[bytes] | None = None
+        self._held: IO[bytes] = io.BytesIO()  # where there is no path
         self._lock = threading.Lock()
         self._stamp: tuple[int, ...] | None = None
         if isinstance(source, (bytes, bytearray, memoryview)):
-            self._bytes = bytes(source)
+            self._held = io.BytesIO(bytes(source))
         elif isinstance(source, (str, os.PathLike)):
             self.name = filename or os.fspath(source)
             self._take_path(Path(source))
         elif hasattr(source, "read"):
-            self._spool = _spooled(source)
+            self._held = _spooled(source)
         else:
             message = f"{type(source).__name__} is neither a path, bytes nor a binary stream"
             raise InvalidRequest(Fault("source", message))
@@ -58,7 +57,7 @@ class Source:
             return
         try:
             with path.open("rb") as stream:  # a pipe cannot be opened twice
-                self._spool = _spooled(stream)
+                self._held = _spooled(stream)
         except OSError as error:
             raise UnreadableSource(f"{path} cannot be read: {_words(error)}") from error
 
@@ -81,15 +80,13 @@ class Source:
                 raise UnreadableSource(f"{self.name} cannot be read: {_words(error)}") from error
 
     def _raw(self) -> io.BufferedReader:
-        if self._path is not None:
-            stream = self._path.open("rb")
-            if _stamp(os.fstat(stream.fileno())) != self._stamp:
-                stream.close()
-                raise UnreadableSource(f"{self.name} changed while it was being read; try again")
-            return stream
-        if self._spool is not None:
-            return io.BufferedReader(_Shared(self._spool, self._lock))
-        return io.BufferedReader(cast(io.RawIOBase, io.BytesIO(self._bytes or b"")))
+        if self._path is None:
+            return io.BufferedReader(_Shared(self._held, self._lock))
+        stream = self._path.open("rb")
+        if _stamp(os.fstat(stream.fileno())) != self._stamp:
+            stream.close()
+            raise UnreadableSource(f"{self.name} changed while it was being read; try again")
+        return stream
 
     def head(self, size: int) -> bytes:
         with self.open() as stream:
@@ -97,8 +94,7 @@ class Source:
 
     def close(self) -> None:
         """Remove the temporary copy, where there is one."""
-        if self._spool is not None:
-            self._spool.close()
+        self._held.close()
 
 
 class _Shared(io.RawIOBase):
