@@ -77,7 +77,7 @@ def _stored(store: Store, record: Record, *, since: int) -> Iterator[StoredEntry
 
 def _rows_of(wanted: Sequence[int], ids: NDArray[np.int64]) -> dict[int, int]:
     """Find the rows of those wanted ids that are among ``ids``."""
-    rows = np.flatnonzero(np.isin(ids, np.array(wanted, np.int64))) if wanted else ()
+    rows = np.flatnonzero(np.isin(ids, np.array(wanted, np.int64)))
     return {int(ids[row]): int(row) for row in rows}
 
 
