@@ -113,9 +113,6 @@ class Catalog(Mapping[str, SoftDict]):
         """Give the datasets that are there now."""
         return self._datasets.values()
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._datasets
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._datasets)
 
