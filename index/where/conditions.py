@@ -111,11 +111,9 @@ def _mask(where: Where, held: Held) -> Mask:
             return missing(held[name][1])
         case Among(name, values):
             column, array, table = held[name]
-            return (
-                _numbers(array, values)
-                if column.type == "number"
-                else _labels(array, values, table)
-            )
+            if column.type == "number":
+                return np.isin(array, np.array(values, float))
+            return _labels(array, values, table)
         case Compare(name, operator, value):
             column, array, table = held[name]
             if column.type == "number":  # a missing one is NaN, and compares as false
@@ -130,15 +128,6 @@ _COMPARE: Mapping[Operator, Callable[[Any, Any], Any]] = {
     ">": np.greater,
     ">=": np.greater_equal,
 }
-
-
-def _numbers(array: Array, wanted: Sequence[float | str]) -> Mask:
-    """Tell which numbers are wanted; by halving, as a list may be long."""
-    sorted_ = np.unique(np.array(wanted, float))
-    if not len(sorted_):
-        return np.zeros(len(array), bool)
-    places = np.minimum(np.searchsorted(sorted_, array), len(sorted_) - 1)
-    return np.asarray(sorted_[places] == array)
 
 
 def _labels(array: Array, wanted: Sequence[float | str], table: LabelTable) -> Mask:
