@@ -61,6 +61,20 @@ def test_results_come_in_the_order_of_the_parts() -> None:
         assert side_by_side(slowly, range(count)) == [part * part for part in range(count)]
 
 
+@pytest.mark.parametrize(("usable", "used"), [(1, 1), (2, 2), (4, 4), (64, 4)])
+def test_a_question_takes_as_many_cores_as_there_are_up_to_four(
+    usable: int, used: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(usable)}, raising=False)
+    cores._pool.cache_clear()
+    together = threading.Barrier(used)
+
+    assert cores.cores() == used
+    assert side_by_side(lambda _: together.wait(30) >= 0, range(4 * used)) == [True] * 4 * used
+    cores._pool.cache_clear()
+
+
 def test_parts_are_worked_on_at_the_same_time() -> None:
     together = threading.Barrier(3)
 

@@ -674,6 +674,7 @@ def test_a_note_of_another_version_than_was_written_is_never_believed(home, wron
     "change",
     [
         *({"version": 10**6}, {"encoder": "other"}, {"format": 0}, {"dataset": 9}, {"files": {}}),
+        *({"created": 0.0}, {"columns": []}),
         *({"version": "1"}, {"files": 5}),  # of other types
     ],
 )
