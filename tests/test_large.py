@@ -1061,15 +1061,15 @@ def test_where_the_file_system_takes_no_room_beforehand_a_sketch_is_made_all_the
         assert snapshot_of(d).sketch is not None
 
 
-@pytest.mark.parametrize("step", ["Codes.save", "_take_room", "_to_disk"])
+@pytest.mark.parametrize("step", ["Codes.save", "os.posix_fallocate", "_to_disk"])
 def test_a_full_disk_ends_a_build_with_a_line_in_the_log_and_leaves_nothing(
     tmp_path, monkeypatch, caplog, step
 ):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(f"index.generation.{step}", full)
-    if step == "_take_room":  # then nothing is made that has no room
+    monkeypatch.setattr(f"index.generation.{step}", full, raising=False)
+    if step == "os.posix_fallocate":  # then nothing is made that has no room
         monkeypatch.setattr("index.rebuilding.build_sketch", lambda *_, **__: pytest.fail("made"))
     with SoftDict.open(tmp_path, encoder=ENCODER) as d:
         d.update(SEEDS)
@@ -1115,16 +1115,17 @@ def test_a_sketch_does_not_take_the_last_of_a_disk(tmp_path, monkeypatch, caplog
         agrees(d, SEEDS)
 
 
-def test_after_a_build_that_failed_writes_begin_none_for_a_while(tmp_path, monkeypatch):
+@pytest.mark.parametrize("fault", [OSError(errno.ENOSPC, "no room"), MemoryError()])
+def test_after_a_build_that_failed_writes_begin_none_for_a_while(tmp_path, monkeypatch, fault):
     tried = []
 
-    def full(*_):
+    def fails(*_):
         tried.append(time.monotonic())
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise fault
 
     with SoftDict.open(tmp_path, encoder=ENCODER) as d:
         with monkeypatch.context() as patch:
-            patch.setattr("index.generation.Codes.save", full)
+            patch.setattr("index.generation.Codes.save", fails)
             d.update(SEEDS)
             for number in range(3):
                 d.settle()
