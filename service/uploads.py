@@ -104,7 +104,7 @@ def received(query: LoadQuery, limit: int) -> Order:
         raise InvalidRequest(Fault("name", "required, and not given"))
     if kind == "multipart/form-data":
         part = _file_part()
-        source, filename, format_ = part.stream, part.filename or None, None
+        source, filename, format_ = part.stream, part.filename, None
         charset = _charset(part.mimetype, part.mimetype_params)
     else:
         check_coding(*GZIP)

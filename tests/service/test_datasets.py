@@ -90,6 +90,8 @@ def test_who_knows_better_says_how_numbers_are_written_and_what_holds_none(make:
     assert [note[:35] for note in guessed["notes"]] == ["'ancho' is text: on line 2, 'n.v.' "]
     assert told["preview"][0]["values"] == {"alto": 1.25, "ancho": None}
     assert (told["detected"]["decimal"], told["notes"]) == ("point", [])
+    client.post("/datasets", **form(table, name="d", delimiter=","))
+    assert [*values(client, "d")] == table.decode().splitlines()
     wrong = client.post("/datasets", **form(table, name="c", decimal="dot"))
     assert [fault["where"] for fault in wrong.get_json()["errors"]] == ["decimal"]
 
@@ -236,7 +238,11 @@ def test_a_document_with_its_name_in_the_address_is_no_table_of_one_key(
     make: Make, entries: object
 ) -> None:
     client = make()
-    for packed in (lambda body: body, gzip.compress, lambda body: codecs.BOM_UTF8 + body):
+
+    def spaced(body: bytes) -> bytes:
+        return codecs.BOM_UTF8 + b"\n" + body.replace(b'":', b'" :')
+
+    for packed in (bytes, gzip.compress, spaced):
         for options in ({}, {"name": "p", "temperature": 0.1, "header": None}):
             body = packed(json.dumps({**options, "entries": entries}, indent=1).encode())
             sent = {"data": body, "content_type": "application/json"}
