@@ -6,6 +6,7 @@ import codecs
 import gzip
 import io
 import json
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -221,6 +222,8 @@ def test_a_json_document_holds_options_too(make: Make) -> None:
 
     assert client.post("/datasets", json=body).get_json()["duplicates"] == 1
     assert values(client, "p") == {"a": {"price": 9}}
+    spelled = {"dry_run": "1", "wait": "yes", "tolerance": "0.1"}  # as an address has them
+    assert client.faults("POST", "/datasets", json={**body, **spelled}).keys() == {*spelled}
 
 
 def test_an_option_in_the_address_and_in_the_document_is_given_twice(client: CheckedClient) -> None:
@@ -819,6 +822,29 @@ def test_a_start_that_failed_a_moment_ago_is_not_tried_again(
     assert state._warming is first
 
 
+def test_a_start_that_goes_on_is_not_begun_once_more(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.runtime.BUNDLED", tmp_path)  # where nothing is, yet
+    monkeypatch.setattr("service.runtime.START_WAIT", 0.0)
+    client = make(bundled=True)
+    state = client.application.extensions["softdict"]
+    state.warm_up()
+    state._warming.join(60)
+    listed = tmp_path / "datasets.json"
+    os.mkfifo(listed)  # at which a start waits
+
+    client.get("/readyz")
+    second = state._warming
+    client.get("/readyz")
+    third = state._warming
+    listed.write_text("[]")
+    second.join(60)
+
+    assert third is second
+    assert client.get("/readyz").status_code == 200
+
+
 def test_a_start_that_failed_is_tried_again_until_it_does_not(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1064,6 +1090,7 @@ def test_a_body_whose_content_type_says_nothing_may_have_its_format_named(
 
     refused = client.post("/datasets?name=milk", data=table, content_type=kind)
     assert refused.status_code == 415
+    assert "its format in the address" in refused.get_json()["detail"]
     made = client.post("/datasets?name=milk&format=csv", data=table, content_type=kind)
     assert (made.status_code, made.get_json()["loaded"]) == (201, 1)
 
