@@ -377,6 +377,7 @@ def test_a_table_of_keys_alone_takes_the_columns_of_the_first_values(tmp_path: P
         (["ab", "cd"], "a list of texts or of objects has no pairs"),
         (["a"], "a list of texts or of objects has no pairs"),
         ([("a", 1), ("b",)], "has length 1; 2 is required"),
+        ([1, 2], "sequence|iterable"),
         (5, "int holds no entries; write a mapping or pairs"),
         (None, "NoneType holds no entries"),
     ],

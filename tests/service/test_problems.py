@@ -161,6 +161,25 @@ def test_a_dataset_that_is_deleted_during_the_start_does_not_keep_it_from_being_
     assert reply.status_code == 200, reply.text
 
 
+def test_a_dataset_that_fails_inside_keeps_no_other_from_answering(
+    client: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = SoftDict.search
+    broken = {"paises", "palabras", "colores"}
+
+    def asked(self: SoftDict, *given: Any, **named: Any) -> Answer:
+        return 1 // 0 if self.name in broken else search(self, *given, **named)
+
+    monkeypatch.setattr(SoftDict, "search", asked)
+    client.application.extensions["softdict"]._get_ready()
+    none = client.get("/readyz")
+    broken.remove("colores")
+    one = client.get("/readyz")
+
+    assert (none.status_code, one.status_code) == (503, 200)
+    assert none.get_json()["detail"].startswith("no dataset can answer: it failed inside")
+
+
 def test_a_bundled_name_that_is_taken_during_the_start_does_not_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
