@@ -199,13 +199,17 @@ def test_a_bare_value_among_some_by_column_is_the_fault_and_makes_no_column() ->
 def test_all_that_is_wrong_with_an_entry_is_said_at_once() -> None:
     d = SoftDict({"a": {"p": 1, "q": 2, "t": "x"}}, encoder="random:1")
 
-    with pytest.raises(InvalidRequest) as caught:
-        d["b"] = {"p": "dear", "q": math.inf, "s": 1, "t": "y"}
-    assert [(fault.where, fault.message) for fault in caught.value.faults] == [
-        ("values.p", "'dear' is text, not a number"),
-        ("values.q", "inf is not a finite number"),
-        ("values.s", "no such column; there are: p, q, t"),
-    ]
+    said = {
+        "p": ("values.p", "'dear' is text, not a number"),
+        "q": ("values.q", "inf is not a finite number"),
+        "s": ("values.s", "no such column; there are: p, q, t"),
+    }
+    given = {"p": "dear", "q": math.inf, "s": 1, "t": "y"}
+    for wrong in ("pqs", "pq", "qs"):
+        with pytest.raises(InvalidRequest) as caught:
+            d["b"] = {name: given[name] for name in (*wrong, "t")}
+        faults = [(fault.where, fault.message) for fault in caught.value.faults]
+        assert faults == [said[name] for name in wrong]
     with pytest.raises(WrongValue) as one:
         d["b"] = {"p": "dear", "q": 2}
     assert (one.value.column, one.value.key) == ("p", None)
