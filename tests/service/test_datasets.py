@@ -316,6 +316,8 @@ def test_what_a_dataset_was_told_is_said_when_it_is_replaced(make: Make) -> None
     assert notes(encoder="circle:a,b,c") == had(
         "tolerance 0.01, encoder random, g among its attributes"
     )
+    assert notes(temperature="0.2", precision="half") == had("encoder circle:a,b,c")
+    assert notes(temperature="0.1", tolerance="0.1") == had("temperature 0.2, precision half")
 
 
 def test_a_dry_run_writes_nothing(make: Make) -> None:
