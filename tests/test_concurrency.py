@@ -748,8 +748,8 @@ def test_an_append_to_a_dataset_that_is_replaced_meanwhile_goes_to_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     (tmp_path / "rows.csv").write_bytes(ROWS)
-    stream = io.BytesIO(b"before" + ROWS)
-    stream.seek(6)
+    stream = io.BytesIO(b"before,5\n" + ROWS)
+    stream.seek(9)
     sources = {"bytes": ROWS, "path": tmp_path / "rows.csv", "stream": stream, "pipe": Once(ROWS)}
     prepare = softdict.prepare
 

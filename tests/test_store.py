@@ -1124,6 +1124,8 @@ def test_datasets_of_one_folder(tmp_path):
             catalog.load("uno", b"key,value\na,1\n", OPTIONS)
         with pytest.raises(DatasetExists):
             catalog.create("dos")
+        with pytest.raises(InvalidRequest, match="write error, replace or append"):
+            catalog.load("tres", b"clave,valor\na,1\n", if_exists="merge")
         report = catalog.load("uno", b"clave,valor\nb,5\nc,3\n", OPTIONS, if_exists="append")
         assert report.loaded == 2
         assert list(catalog) == ["uno", "dos"]
