@@ -144,6 +144,20 @@ class Moments:
         self._present = shown
         self._consider(shown)
 
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Let go of the labels of a write that fails; where another one goes on, that will."""
+        try:
+            yield
+        except BaseException:
+            if self._turn.acquire(blocking=False):
+                try:
+                    record, snapshot = self.present
+                    self._present = Moment(record, snapshot.tidied())
+                finally:
+                    self._turn.release()
+            raise
+
     # The sketch
 
     def kept(self, places: Sequence[Place]) -> list[int] | None:

@@ -825,7 +825,7 @@ class SoftDict(MutableMapping[str, Any]):
         for the columns and the attributes that a snapshot has.
         """
         record, seen = self._moments.present
-        with Embedding(self._moments.store) as embedding:
+        with self._moments.attempt(), Embedding(self._moments.store) as embedding:
 
             def prepared(
                 record: Record, snapshot: Snapshot, earlier: Changes | None = None

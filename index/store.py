@@ -218,9 +218,13 @@ class Store:
                 weakref.finalize(self, self._connection.close).atexit = False
             files = () if home is None else [home / name for name in MISSED]
             self._files = {path: _identity(path) for path in files}
-            # Where what is committed can be read without waiting for a write that goes on.
-            self.reader = self if home is None or read_only else Store(home, read_only=True)
+            self._reader = None if home is None or read_only else Store(home, read_only=True)
             undo.pop_all()
+
+    @property
+    def reader(self) -> Store:
+        """Where what is committed can be read without waiting for a write that goes on."""
+        return self._reader or self  # which, held by itself, would outlast whoever made it
 
     @property
     def read_only(self) -> bool:
@@ -248,8 +252,8 @@ class Store:
         """Close the database and let another process write."""
         with self._lock:
             self._closed = True
-            if self.reader is not self:
-                self.reader.close()
+            if self._reader is not None:
+                self._reader.close()
             self._connection.close()
             self._release()
 

@@ -107,11 +107,11 @@ def cast_row(value: object, snapshot: Snapshot, key: str) -> tuple[Value, ...]:
         try:
             row.append(cast_value(given.get(column.name, held.get(column.name)), column))
         except WrongValue as fault:
-            wrong.append(fault)
+            wrong.append(fault.with_traceback(None))  # by this frame it would hold itself
     names = dict.fromkeys(column.name for column in columns)
     strange = [name for name in given if name not in names]
     if len(wrong) == 1 and not strange:
-        raise wrong[0]
+        raise wrong.pop()
     if wrong or strange:
         said = f"no such column; {_there_are(names)}"
         amiss = (Fault(f"values.{fault.column}", fault.message) for fault in wrong)

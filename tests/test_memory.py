@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import json
 import os
 import random
@@ -10,17 +11,29 @@ import re
 import tracemalloc
 import weakref
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from index import Catalog, Column, LoadOptions, SoftDict
-from index.answers import LabelBlend
-from index.errors import NotEnoughMemory
+from index.answers import LabelBlend, Progress
+from index.errors import (
+    EncoderUnavailable,
+    InvalidRequest,
+    NotEnoughMemory,
+    UnreadableSource,
+    WrongValue,
+)
 from index.loading import read_table
 from index.loading.table import Table
 from index.memory import available_memory, check_fits, load_memory
 from index.values import LabelTable
+from tests.around import Around
 
 GIB, GB = 2**30, 10**9
 NUMBER = (Column("value", "number"),)
@@ -228,7 +241,14 @@ def test_where_there_is_no_proc_half_of_what_is_built_in_is_free(tmp_path: Path)
     assert available_memory(tmp_path) == built_in // 2 > 2**26
 
 
-@pytest.mark.parametrize("work", ["put", "put and delete", "update of half", "delete"])
+def give_up(progress: Progress) -> None:
+    if progress.phase == "writing":
+        raise InterruptedError
+
+
+@pytest.mark.parametrize(
+    "work", ["put", "put and delete", "update of half", "delete", "load that fails"]
+)
 def test_texts_that_no_entry_has_any_more_are_let_go(work: str) -> None:
     d = SoftDict(encoder="random", temperature=0.1)
     d.update({f"key {number}": f"text {number}" for number in range(60)})
@@ -245,6 +265,9 @@ def test_texts_that_no_entry_has_any_more_are_let_go(work: str) -> None:
             if work == "update of half":
                 model |= {key: f"{turn} {key} {MANY[:7000]}" for key in half}
                 d.update(model)
+            elif work == "load that fails":
+                with pytest.raises(InterruptedError):
+                    d.load(f"key,value\nnew,{turn} {MANY}\n".encode(), progress=give_up)
             else:
                 d["key 7" if work == "put" else "new"] = f"{turn} {MANY}"
             if work == "put and delete":
@@ -358,6 +381,7 @@ def test_what_a_dataset_held_is_free_at_once_when_it_is_gone(
             dataset.search("key 7")
             assert (dataset._snapshot.sketch is not None) == sketched
             held = weakref.ref(dataset._snapshot.blocks[0].vectors)
+            store = weakref.ref(dataset._moments.store)  # in memory, the database too
             assert held() is not None
             del dataset
             if way == "delete":
@@ -365,7 +389,61 @@ def test_what_a_dataset_held_is_free_at_once_when_it_is_gone(
             elif way == "replace":
                 catalog.load("d", b"key,value\na,1\n", if_exists="replace", encoder="random")
             assert (held() is None) == (way != "close")
+            assert (store() is None) == (way == "del")
         del catalog
-        assert held() is None
+        assert held() is store() is None
     finally:
         gc.enable()
+
+
+class Refusing(Around):
+    def encode(self, texts: Any, *, kind: str = "passage") -> NoReturn:
+        raise EncoderUnavailable("not now")
+
+
+def closed() -> io.BytesIO:
+    stream = io.BytesIO()
+    stream.close()
+    return stream
+
+
+def spoiled() -> bytes:
+    """Give a Parquet file whose head and end are whole, and whose rows are not."""
+    written = io.BytesIO()
+    keys = [f"key {number}" for number in range(300)]
+    pq.write_table(pa.table({"key": keys, "value": list(range(300))}), written)
+    content = written.getvalue()
+    return content[:20] + b"\xff" * 30 + content[50:]
+
+
+@pytest.mark.parametrize(
+    ("refused", "write"),
+    [
+        (WrongValue, lambda d: d.put("a", {"value": "much"})),
+        (InvalidRequest, lambda d: d.put("a", {"value": "much", "other": 1})),
+        (UnreadableSource, lambda d: d.load(closed())),
+        (UnreadableSource, lambda d: d.load(spoiled())),
+        (EncoderUnavailable, lambda d: d.put("b", 1)),
+    ],
+)
+def test_nothing_is_kept_of_what_is_refused(
+    refused: type[Exception], write: Callable[[SoftDict], object]
+) -> None:
+    """Not even until Python looks for cycles: it may be large."""
+    d = SoftDict(columns=[Column("value", "number")], encoder=Refusing())
+
+    def frames() -> list[FrameType]:
+        found = (each for each in gc.get_objects() if isinstance(each, FrameType))
+        return [each for each in found if "/index/" in each.f_code.co_filename]
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = frames()
+        with pytest.raises(refused):
+            write(d)
+        after = frames()
+    finally:
+        gc.enable()
+
+    assert [each.f_code for each in after if each not in before] == []

@@ -176,7 +176,10 @@ class EncoderWorker:
             threading.Thread(target=self._run, name="encoder", daemon=True).start()
         answer = job.answer.get()
         if isinstance(answer, BaseException):
-            raise answer
+            try:
+                raise answer
+            finally:
+                del answer  # by this frame it would hold itself, and what was to be encoded
         return answer
 
     def _check_process(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any, TypeVar, cast
 
@@ -98,7 +98,10 @@ class ParquetReader(Reader):
 
     @contextmanager
     def _open(self, *, distinct: Sequence[str] = ()) -> Iterator[Any]:
-        """Open the file; of the ``distinct`` columns a batch holds each text once."""
+        """Open the file; of the ``distinct`` columns a batch holds each text once.
+
+        The file has a text in every row once: written out, a small file could fill us.
+        """
         with self._source.open() as stream:
             try:
                 yield pq.ParquetFile(stream, read_dictionary=[self._called[n] for n in distinct])
@@ -114,31 +117,24 @@ class ParquetReader(Reader):
         others = [name for name in self.names if name not in self._lists]
         parts = [(names, size) for names, size in ((others, BATCH), (self._lists, FEW)) if names]
         names = [*others, *self._lists]
-        with ExitStack() as stack:
-            # Of a text in every row the file has one: written out, a small file could fill us.
-            files = [stack.enter_context(self._open(distinct=self._texts)) for _ in parts]
-            self._check_fits(files[0])
-            unpacked = self._unpacked_within()
-            columns = (
-                self._rows(file, *part, unpacked) for file, part in zip(files, parts, strict=True)
-            )
-            for line, row in enumerate(zip(*columns, strict=True), 1):
-                yield Row(line, dict(zip(names, chain.from_iterable(row), strict=True)))
+        with self._open(distinct=self._texts) as file:
+            self._check_fits(file)
+        unpacked = self._unpacked_within()
+        columns = (self._rows(*part, unpacked) for part in parts)
+        for line, row in enumerate(zip(*columns, strict=True), 1):
+            yield Row(line, dict(zip(names, chain.from_iterable(row), strict=True)))
 
     def _rows(
-        self,
-        file: Any,
-        names: Sequence[str],
-        size: int,
-        unpacked: Callable[[list[list[Any]]], None],
+        self, names: Sequence[str], size: int, unpacked: Callable[[list[list[Any]]], None]
     ) -> Iterator[tuple[Any, ...]]:
         """Go through some of the columns, so many rows at a time."""
         called = [self._called[name] for name in names]
-        for batch in file.iter_batches(size, columns=called):
-            # By name: with the column "s.x" comes the field x of a column s.
-            columns = [self._cells(n, batch.column(n)) for n in called]
-            unpacked(columns)
-            yield from zip(*columns, strict=True)
+        with self._open(distinct=self._texts) as file:
+            for batch in file.iter_batches(size, columns=called):
+                # By name: with the column "s.x" comes the field x of a column s.
+                columns = [self._cells(n, batch.column(n)) for n in called]
+                unpacked(columns)
+                yield from zip(*columns, strict=True)
 
     def _unpacked_within(self) -> Callable[[list[list[Any]]], None]:
         """Give what adds up the columns of one pass, and refuses more than may be unpacked."""

@@ -144,8 +144,8 @@ def _copied(stream: BinaryIO, copy: IO[bytes]) -> None:
         fault = Fault("source", "the stream gives text; open it as binary")
         raise InvalidRequest(fault) from None
     except (OSError, ValueError) as error:  # a ValueError: it is closed
-        unread = UnreadableSource(f"the stream cannot be copied: {_words(error)}")
-        raise DiskFull.of_temporary(error) or unread from error
+        unread = f"the stream cannot be copied: {_words(error)}"
+        raise DiskFull.of_temporary(error) or UnreadableSource(unread) from error
 
 
 def _stamp(status: os.stat_result) -> tuple[int, ...]:

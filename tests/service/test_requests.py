@@ -289,18 +289,19 @@ def test_of_very_many_faults_the_first_are_told_and_the_others_counted(
 
 
 @pytest.mark.parametrize(
-    ("path", "body"),
+    ("method", "path", "body"),
     [
-        ("/search", {"q": "a", "k": 0}),
-        ("/search", {"q": "a", "temperature": "x"}),
-        ("/search", {"q": "a", "where": "valor >", "as_of": "x", "dataset": ".."}),
-        ("/compare", {"q": "a", "weights": {"perro": -1}}),
-        ("/compare", {"q": "a", "weights": {"nadie": 1}}),
-        ("/datasets", {"name": "new", "entries": {}, "header": 1, "temperature": []}),
+        ("POST", "/search", {"q": "a", "k": 0}),
+        ("POST", "/search", {"q": "a", "temperature": "x"}),
+        ("POST", "/search", {"q": "a", "where": "valor >", "as_of": "x", "dataset": ".."}),
+        ("POST", "/compare", {"q": "a", "weights": {"perro": -1}}),
+        ("POST", "/compare", {"q": "a", "weights": {"nadie": 1}}),
+        ("POST", "/datasets", {"name": "new", "entries": {}, "header": 1, "temperature": []}),
+        ("PUT", "/datasets/paises/entries/perro", {"values": {"value": "many"}}),
     ],
 )
 def test_nothing_of_a_request_that_is_refused_is_kept(
-    client: CheckedClient, path: str, body: dict[str, object]
+    client: CheckedClient, method: str, path: str, body: dict[str, object]
 ) -> None:
     """Not even until the garbage collector comes: it may be large."""
 
@@ -309,12 +310,12 @@ def test_nothing_of_a_request_that_is_refused_is_kept(
         found = (each for each in gc.get_objects() if type(each) is FrameType)
         return [each for each in found if "/service/" in each.f_code.co_filename]
 
-    client.faults("POST", path, json=body)
+    client.faults(method, path, json=body)
     gc.collect()
     before = frames()
     gc.disable()
     try:
-        client.faults("POST", path, json=body)
+        client.faults(method, path, json=body)
         after = frames()
     finally:
         gc.enable()
