@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import faiss
 import numpy as np
@@ -241,6 +245,23 @@ def test_how_fast_it_is_is_measured_once():
 
     assert isinstance(half_is_fast(), bool) and half_is_fast() is half_is_fast()
     assert half_is_fast.cache_info().misses == 1
+
+
+@pytest.mark.parametrize(("busy", "fast"), [(0, True), (6, True), (math.inf, False)])
+def test_a_processor_that_others_have_for_a_while_is_not_taken_for_a_slow_one(
+    busy: float, fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a dataset takes twice the memory, and its index goes, where the machine is busy."""
+    clock, scanned, real = [0.0], count(), VectorBlock.scores
+
+    def scores(block: VectorBlock, *given: Any) -> None:
+        real(block, *given)
+        clock[0] += 10 if block.half and next(scanned) < busy else 1
+
+    monkeypatch.setattr("index.vectors.time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    monkeypatch.setattr(VectorBlock, "scores", scores)
+
+    assert half_is_fast.__wrapped__() is fast
 
 
 def test_another_precision_is_refused():
