@@ -1025,6 +1025,7 @@ async function once(work, name) {
   for (const button of buttons) button.disabled = true;
   if (pressed.disabled) focusOn($("loading"));
   $("loading").scrollIntoView({ block: "nearest" });
+  tell(() => []); // what is said of it is said anew, if in the same words
   try {
     await work();
   } catch (error) {
@@ -1164,8 +1165,8 @@ async function finished(state) {
 
 const drawColumn = ({ name, type, attribute, unit }) => `${name} (${[t(type), ...(attribute ? [t("filter")] : []), ...(unit ? [unit] : [])].join(", ")})`;
 
-function drawProgress({ progress }) {
-  if (!progress) return tell(() => [t("queued")], { live: "off" });
+function drawProgress({ state, progress }) {
+  if (!progress) return tell(() => [state === "queued" ? t("queued") : `${t("reading")}…`], { live: "off" });
   const total = progress.total === null ? "" : ` / ${number(progress.total, 9)}`;
   const rate = progress.rate === null ? "" : ` · ${number(progress.rate, 3)}/s`;
   const rest = !progress.seconds_left ? "" : ` · ${left(duration(progress.seconds_left))}`;

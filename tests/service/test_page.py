@@ -2117,6 +2117,32 @@ def test_a_dataset_is_deleted_when_one_is_sure(browser: Chrome, bundled: Service
     browser.get_log("browser")  # the one 404 that was asked for
 
 
+def test_what_fails_in_the_same_words_again_is_said_again(browser: Chrome) -> None:
+    browser.find_element(By.ID, "own").click()
+    browser.execute_script(
+        "window.fetch = async () => { throw new TypeError('no network'); };"
+        "said = [];"
+        "const line = document.getElementById('loading');"
+        "new MutationObserver(() => { if (line.textContent) said.push(line.textContent); })"
+        ".observe(line, { childList: true });"
+    )
+    for times in (1, 2):
+        browser.find_element(By.ID, "delete").click()
+        until(browser, lambda: browser.find_element(By.ID, "delete").is_enabled())
+
+        said = browser.execute_script("return said")
+        assert said == times * ["The service does not answer."]
+
+
+def test_a_load_that_has_begun_is_not_said_to_wait(browser: Chrome) -> None:
+    progress = (
+        "drawProgress({ state: arguments[0], progress: null });"
+        "return document.getElementById('loading').textContent"
+    )
+    assert browser.execute_script(progress, "queued") == "Waiting its turn…"
+    assert browser.execute_script(progress, "running") == "Reading…"
+
+
 def test_without_datasets_there_is_one_to_load_and_none_to_delete(
     started_browser: Chrome, tmp_path: Path
 ) -> None:
