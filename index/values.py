@@ -166,7 +166,7 @@ def _plain(number: float) -> float | int | None:
 
 def is_boolean(value: object) -> bool:
     """Say whether this is True or False, NumPy's own too."""
-    return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
+    return isinstance(value, (bool, np.bool_))
 
 
 def as_label(value: object) -> object:
