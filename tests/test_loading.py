@@ -2448,6 +2448,18 @@ def test_a_file_that_cannot_be_read_says_why(content: bytes, filename: str, mess
     assert message in str(caught.value)
 
 
+def test_parquet_that_names_a_column_twice_is_refused() -> None:
+    table = pa.table([pa.array(["a"]), pa.array([1.0]), pa.array([2.0])], ["key", "v", "v"])
+    with pytest.raises(UnreadableSource, match="names a column twice"):
+        read_table(parquet(table))
+
+
+def test_a_column_with_two_types_in_two_spellings_is_refused() -> None:
+    options = LoadOptions(columns={"caf\u00e9": "text", "cafe\u0301": "number"})
+    with pytest.raises(InvalidRequest, match="columns: 'café' is named twice"):
+        read_table(b"key,caf\xc3\xa9\na,1\n", options)
+
+
 def test_parquet_whose_columns_are_not_as_its_schema_says_ends_no_process(tmp_path: Path) -> None:
     file = tmp_path / "x.parquet"
     content = parquet(pa.table({"key": ["a", "b"], "n": [1, 2]}))
