@@ -941,7 +941,11 @@ def test_what_is_committed_is_shown_though_the_database_cannot_be_read_any_more(
         assert dict(d) == {**then, "b": 3}
 
 
-VALUES = ("'[1'", "'5'", "'[]'", "'[\"x\"]'", "'[{}]'", "CAST(x'5b22a3225d' AS TEXT)")
+VALUES = (
+    *("'[1'", "'5'", "'[]'", "'[\"x\"]'", "'[{}]'", "CAST(x'5b22a3225d' AS TEXT)"),
+    "'[1' || hex(zeroblob(200)) || ']'",  # 10^400
+    "replace(hex(zeroblob(50000)), '0', '[')",
+)
 VECTORS = ("00", "00000000", "0000c07f" * 384)  # the last is of NaNs
 
 

@@ -324,6 +324,10 @@ def test_a_blend_says_how_much_of_the_weight_has_a_value_and_its_median() -> Non
     }.items():
         told = {"n": replace(evenly["n"], known=1.0, prediction_interval=unseen)}
         assert list(blend_lines(told)) == [f"n: 4, median 2 (90% of {said})"]
+    nearly = {"n": replace(evenly["n"], known=0.9994)}
+    assert list(blend_lines(nearly)) == [
+        "n: 4, median 2 (99.9% of the weight has a value; 90% of that between 1 and 9)"
+    ]
     whole = d.search("z", temperature=1000, where="n is not missing").blend
     assert list(blend_lines(whole)) == [
         "n: 4, median 2 (90% of the weight between 1 and 9)", "c: x (67%)",
