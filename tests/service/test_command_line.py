@@ -607,6 +607,10 @@ def test_the_notes_of_a_load_name_options_as_they_are_typed(run: Run, tmp_path: 
     assert said.count("name that type in --column") == 1
     assert "name it in --missing" in said
     assert "option" not in said
+    (tmp_path / "b.csv").write_text("k,v\na,1\nnone,2\n")
+    options = ("--name", "b", "--on-error", "skip", "--missing", "none")
+    skipped = run("load", str(tmp_path / "b.csv"), *options).stdout
+    assert "  line 3: the key is empty, or what --missing names" in skipped
 
 
 def test_an_empty_name_is_not_the_first_dataset(run: Run, table: str) -> None:
