@@ -409,10 +409,11 @@ def _weighted_sums(weights: Floats, values: ArrayLike) -> NDArray[np.float64]:
     (q, n), v = weights.shape, values.shape[1]
     runs = n // RUN
     whole = runs * RUN
-    by_run = weights[:, :whole].reshape(q, runs, RUN).swapaxes(0, 1) @ (
-        values[:whole].reshape(runs, RUN, v)
-    )
-    rest = weights[:, whole:] @ values[whole:]
+    with np.errstate(invalid="ignore"):  # OpenBLAS reckons with lanes beside a small product, too
+        by_run = weights[:, :whole].reshape(q, runs, RUN).swapaxes(0, 1) @ (
+            values[:whole].reshape(runs, RUN, v)
+        )
+        rest = weights[:, whole:] @ values[whole:]
     return np.asarray(by_run.sum(axis=0, dtype=np.float64) + rest)
 
 
