@@ -13,7 +13,6 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -34,6 +33,7 @@ from index.loading.table import Table
 from index.memory import available_memory, check_fits, load_memory
 from index.values import LabelTable
 from tests.around import Around
+from tests.frames import kept_frames
 
 GIB, GB = 2**30, 10**9
 NUMBER = (Column("value", "number"),)
@@ -432,18 +432,8 @@ def test_nothing_is_kept_of_what_is_refused(
     """Not even until Python looks for cycles: it may be large."""
     d = SoftDict(columns=[Column("value", "number")], encoder=Refusing())
 
-    def frames() -> list[FrameType]:
-        found = (each for each in gc.get_objects() if isinstance(each, FrameType))
-        return [each for each in found if "/index/" in each.f_code.co_filename]
-
-    gc.collect()
-    gc.disable()
-    try:
-        before = frames()
+    def refuse() -> None:
         with pytest.raises(refused):
             write(d)
-        after = frames()
-    finally:
-        gc.enable()
 
-    assert [each.f_code for each in after if each not in before] == []
+    assert kept_frames(refuse, "/index/") == []

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import gzip
 import json
 import math
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from types import FrameType
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -19,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from index.errors import InvalidRequest
 from service import requests, strict_json
 from service.errors import MalformedRequest
+from tests.frames import kept_frames
 from tests.service.checked import CheckedClient
 from tests.service.conftest import Make
 
@@ -304,23 +304,10 @@ def test_nothing_of_a_request_that_is_refused_is_kept(
     client: CheckedClient, method: str, path: str, body: dict[str, object]
 ) -> None:
     """Not even until the garbage collector comes: it may be large."""
+    client.faults(method, path, json=body)  # of what is made once, none counts
 
-    def frames() -> list[FrameType]:
-        # Not isinstance: that asks what is lazy, as torch is of what it calls deprecated.
-        found = (each for each in gc.get_objects() if type(each) is FrameType)
-        return [each for each in found if "/service/" in each.f_code.co_filename]
-
-    client.faults(method, path, json=body)
-    gc.collect()
-    before = frames()
-    gc.disable()
-    try:
-        client.faults(method, path, json=body)
-        after = frames()
-    finally:
-        gc.enable()
-
-    assert [each.f_code for each in after if each not in before] == []
+    refused = partial(client.faults, method, path, json=body)
+    assert kept_frames(refused, "/service/") == []
 
 
 @pytest.mark.parametrize(
