@@ -23,6 +23,7 @@ import index.catalog
 import index.softdict
 from index import Catalog, SoftDict
 from index.answers import Column
+from service.runtime import Runtime
 from tests.service.checked import CheckedClient
 from tests.service.conftest import COUNTRIES, Make
 from tests.service.running import PATIENCE
@@ -809,13 +810,20 @@ def test_until_what_is_bundled_is_there_nothing_is_said_to_be_unknown(make: Make
         assert reply.get_json()["detail"].startswith("creating the bundled datasets; try again")
 
 
+def without_datasets(
+    make: Make, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[CheckedClient, Runtime]:
+    """Have a service whose datasets are to come from a folder, where nothing is yet."""
+    monkeypatch.setattr("service.runtime.BUNDLED", folder)
+    client = make(bundled=True)
+    return client, client.application.extensions["softdict"]
+
+
 def test_a_start_that_failed_a_moment_ago_is_not_tried_again(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.runtime.BUNDLED", tmp_path)  # where nothing is
     monkeypatch.setattr("service.runtime.START_WAIT", 2 * PATIENCE)
-    client = make(bundled=True)
-    state = client.application.extensions["softdict"]
+    client, state = without_datasets(make, tmp_path, monkeypatch)
     state.warm_up()
     first = state._warming
     first.join(60)
@@ -827,10 +835,8 @@ def test_a_start_that_failed_a_moment_ago_is_not_tried_again(
 def test_a_start_that_goes_on_is_not_begun_once_more(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.runtime.BUNDLED", tmp_path)  # where nothing is, yet
     monkeypatch.setattr("service.runtime.START_WAIT", 0.0)
-    client = make(bundled=True)
-    state = client.application.extensions["softdict"]
+    client, state = without_datasets(make, tmp_path, monkeypatch)
     state.warm_up()
     state._warming.join(60)
     listed = tmp_path / "datasets.json"
@@ -850,10 +856,8 @@ def test_a_start_that_goes_on_is_not_begun_once_more(
 def test_a_start_that_failed_is_tried_again_until_it_does_not(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.runtime.BUNDLED", tmp_path)  # where nothing is, yet
     monkeypatch.setattr("service.runtime.START_WAIT", 0.0)
-    client = make(bundled=True)
-    state = client.application.extensions["softdict"]
+    client, state = without_datasets(make, tmp_path, monkeypatch)
 
     def started() -> TestResponse:
         state._warming.join(60)
